@@ -1,0 +1,72 @@
+"""Sampling: the parameters users set, the protocol the loop asks for, and greedy choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self
+
+from edgespec.types import Distribution
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """What users set, with llama.cpp's meanings.
+
+    Attributes:
+        temperature: 0 is greedy.
+        top_k: keep the k most likely tokens; 0 keeps all.
+        top_p: keep the smallest set with this much probability; 1 keeps all.
+        min_p: drop tokens less likely than this share of the likeliest; 0 keeps all.
+        repeat_penalty: divide the logits of recent tokens by this; 1 is off.
+        seed: of the random numbers; the same seed gives the same reply.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repeat_penalty: float = 1.0
+    seed: int = 0
+
+
+class Sampler(Protocol):
+    """The sampler chain: from a row of logits to the law the reply is drawn from, and a draw from it."""
+
+    @property
+    def greedy(self) -> bool:
+        """Is every choice the argmax of the bare logits, whatever came before?"""
+
+    def distribution(self, row: NDArray[np.float32]) -> Distribution:
+        """The law after the whole chain, for one row of logits of shape (n_vocab,)."""
+
+    def sample(self, row: NDArray[np.float32]) -> int:
+        """Draw a token from that law."""
+
+    def accept(self, token: int) -> None:
+        """Advance the state (penalties, grammar) by a token that is kept; never by one that is only drafted."""
+
+    def clone(self) -> Self:
+        """A copy whose state moves on its own."""
+
+
+class GreedySampler:
+    """Always the likeliest token; the lowest id among equals. Stateless."""
+
+    greedy = True
+
+    def distribution(self, row: NDArray[np.float32]) -> Distribution:
+        import numpy as np
+
+        return Distribution(np.array([row.argmax()], dtype=np.int32), np.ones(1))
+
+    def sample(self, row: NDArray[np.float32]) -> int:
+        return int(row.argmax())
+
+    def accept(self, token: int) -> None: ...
+
+    def clone(self) -> Self:
+        return self

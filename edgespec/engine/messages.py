@@ -1,0 +1,243 @@
+"""What crosses the pipe between client and host: commands down, events up.
+
+The parent trusts nothing that comes out of a process that runs native code on files from the internet, so messages
+are pickled plainly but unpickled through a list of known classes.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgespec.decoding.sampling import SamplingParams
+from edgespec.decoding.stats import GenerationStats
+from edgespec.types import Draft, FinishReason, Mode, Origin, Prefilled, Prefilling, Round, Verdict
+
+MAX_DRAFT_LENGTH = 32
+"""Longest draft a round may have: the target context reserves this many rows of logits, plus one."""
+
+
+# Commands
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """Which models to load and how.
+
+    Attributes:
+        target: path of the target GGUF.
+        draft: path of the draft model's GGUF, if any.
+        n_ctx: context length in tokens; 0 takes the model's own, at most 8,192.
+        gpu_layers: layers to offload; -1 for all.
+        threads: 0 takes the number of physical cores.
+        cache_type_k, cache_type_v: element type of the KV cache: f16, q8_0 or q4_0.
+        flash_attention: auto, on or off.
+        safe_mode: load without repacked weights, for machines where those kernels crash.
+    """
+
+    target: str
+    draft: str | None = None
+    n_ctx: int = 0
+    n_batch: int = 512
+    gpu_layers: int = 0
+    threads: int = 0
+    cache_type_k: str = "f16"
+    cache_type_v: str = "f16"
+    flash_attention: str = "auto"
+    safe_mode: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a chat: role is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateOptions:
+    """How to answer. `mode` must be one that the loaded models can run."""
+
+    mode: Mode = Mode.PLAIN
+    draft_length: int = 4
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    draft_sampling: bool = False
+    """Draw drafts from the draft model's own law and verify by rejection, instead of drafting its likeliest tokens."""
+    min_ngram: int = 3
+    max_ngram: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    options: LoadOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Answer a chat (`messages`) or continue a text (`prompt`); exactly one of the two is given."""
+
+    id: int
+    options: GenerateOptions
+    messages: tuple[Message, ...] = ()
+    prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop generation `id`; takes effect within one pass of the target."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """Free everything and end the process."""
+
+
+Command = Load | Generate | Cancel | Shutdown
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What is known about one loaded model."""
+
+    path: str
+    name: str
+    architecture: str
+    n_params: int
+    size_bytes: int
+    n_vocab: int
+    n_ctx: int
+    n_ctx_train: int
+    has_template: bool
+    can_rewind: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The models are ready.
+
+    Attributes:
+        modes: every mode, with None if it can run or one sentence on why not.
+        notices: sentences the user should see once (safe mode, context beyond what the model was trained on).
+    """
+
+    target: ModelInfo
+    draft: ModelInfo | None
+    modes: dict[Mode, str | None]
+    threads: int
+    safe_mode: bool
+    library: str
+    load_seconds: float
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillProgress:
+    id: int
+    progress: Prefilling
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillDone:
+    id: int
+    prefilled: Prefilled
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDone:
+    """One round, with text ready to show.
+
+    Attributes:
+        texts: text each emitted token completes, "" while a character is unfinished; same length as `round.tokens`.
+        rejected: text of the draft tokens that were thrown away.
+    """
+
+    id: int
+    round: Round
+    texts: tuple[str, ...]
+    rejected: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sentence about this reply that the user should see (a folded system role, no chat template)."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationDone:
+    """The reply is over. `text` ends with whatever an unfinished character leaves behind."""
+
+    id: int
+    reason: FinishReason
+    text: str
+    tokens: tuple[int, ...]
+    mode: Mode
+    stats: GenerationStats
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A command failed; the engine is still there. `id` is None for a failed load."""
+
+    id: int | None
+    error: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLost:
+    """The engine process died. Made by the client, never sent.
+
+    Attributes:
+        signal: name of the signal that killed it, "" if it exited.
+        log: last lines of the native log.
+    """
+
+    signal: str
+    exit_code: int
+    log: tuple[str, ...]
+
+
+Event = (
+    Loaded | PrefillProgress | PrefillDone | RoundDone | Notice | GenerationDone | Failed | EngineLost
+)
+
+_KNOWN = {
+    (cls.__module__, cls.__qualname__): cls
+    for cls in (
+        Load, LoadOptions, Generate, GenerateOptions, Message, Cancel, Shutdown, SamplingParams, GenerationStats,
+        Loaded, ModelInfo, PrefillProgress, PrefillDone, RoundDone, Notice, GenerationDone, Failed,
+        Mode, FinishReason, Origin, Draft, Verdict, Round, Prefilling, Prefilled,
+    )
+}  # fmt: skip
+
+
+class _KnownClassesOnly(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return _KNOWN[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"{module}.{name} may not cross the engine's pipe") from None
+
+
+def encode(message: Command | Event) -> bytes:
+    """One message as bytes."""
+    return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def decode(data: bytes) -> Any:
+    """The message in these bytes. Raises pickle.UnpicklingError for anything but a known class."""
+    return _KnownClassesOnly(io.BytesIO(data)).load()

@@ -1,0 +1,1 @@
+"""Model files: what is known, where they are, whether they are whole, whether they fit."""
