@@ -31,6 +31,10 @@ class PairError(EdgeSpecError):
     """A draft model cannot draft for this target."""
 
 
+class ModeError(EdgeSpecError):
+    """A mode was asked for that these models cannot run."""
+
+
 class ModelLoadError(EdgeSpecError):
     """llama.cpp refused a model or a context."""
 

@@ -11,6 +11,7 @@ import pickle
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgespec import errors
 from edgespec.decoding.sampling import SamplingParams
 from edgespec.decoding.stats import GenerationStats
 from edgespec.types import Draft, FinishReason, Mode, Origin, Prefilled, Prefilling, Round, Verdict
@@ -196,6 +197,13 @@ class Failed:
     message: str
     hint: str
 
+    def to_error(self) -> errors.EdgeSpecError:
+        """The exception that `error` names, to raise on this side of the pipe; EngineError if that is none of ours."""
+        kind = getattr(errors, self.error, None)
+        if isinstance(kind, type) and issubclass(kind, errors.EdgeSpecError):
+            return kind(self.message, self.hint)
+        return errors.EngineError(self.message, self.hint)
+
 
 @dataclass(frozen=True, slots=True)
 class EngineLost:
@@ -211,9 +219,7 @@ class EngineLost:
     log: tuple[str, ...]
 
 
-Event = (
-    Loaded | PrefillProgress | PrefillDone | RoundDone | Notice | GenerationDone | Failed | EngineLost
-)
+Event = Loaded | PrefillProgress | PrefillDone | RoundDone | Notice | GenerationDone | Failed | EngineLost
 
 _KNOWN = {
     (cls.__module__, cls.__qualname__): cls
