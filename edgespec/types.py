@@ -69,11 +69,15 @@ class Draft:
         tokens: proposed continuation of the context, possibly empty.
         probs: the law q each token was drawn from, one per token; None for a deterministic proposal.
         source: name of the drafter that made it.
+        withheld: set by the loop when a sampled draft had one more token, which the target must not or cannot evaluate
+            (one that ends the reply, or that it does not have), and the law q it was drawn from. The target's own
+            token is then chosen by judging this one: to forget that it was drawn would distort the target's law.
     """
 
     tokens: tuple[int, ...]
     probs: tuple[Distribution, ...] | None = None
     source: str = ""
+    withheld: tuple[int, Distribution] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ class Verdict:
 
     Attributes:
         accepted: length of the draft's accepted prefix.
-        next_token: the one token that the target adds of its own.
+        next_token: the one token that the target adds of its own; in a round that a stop text cut, it may be gone.
         kind: what that token is: CORRECTED, BONUS, or PLAIN when the draft was empty.
     """
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
+from edgespec.errors import SettingsError
 from edgespec.types import Distribution
 
 if TYPE_CHECKING:
@@ -12,9 +14,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+PENALTY_WINDOW = 64
+"""How many of the latest tokens the repeat penalty looks at, as in llama.cpp."""
+
+MAX_SEED = 2**32 - 2
+"""Largest seed; llama.cpp reads the next number as a wish for a random one."""
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """What users set, with llama.cpp's meanings.
+    """What users set, with llama.cpp's meanings and order: penalty, top-k, top-p, min-p, temperature, draw.
+
+    Raises SettingsError for a value out of range: a clamped value would be a wish that is silently ignored.
 
     Attributes:
         temperature: 0 is greedy.
@@ -31,6 +42,20 @@ class SamplingParams:
     min_p: float = 0.0
     repeat_penalty: float = 1.0
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        # Comparisons are written so that NaN fails them.
+        _require(0 <= self.temperature < math.inf, "temperature", self.temperature, "0 or more")
+        _require(self.top_k >= 0, "top-k", self.top_k, "0 (all tokens) or more")
+        _require(0 < self.top_p <= 1, "top-p", self.top_p, "above 0 and at most 1")
+        _require(0 <= self.min_p <= 1, "min-p", self.min_p, "between 0 and 1")
+        _require(0 < self.repeat_penalty < math.inf, "repeat penalty", self.repeat_penalty, "above 0 (1 is off)")
+        _require(0 <= self.seed <= MAX_SEED, "seed", self.seed, f"between 0 and {MAX_SEED}")
+
+
+def _require(holds: bool, name: str, value: float, allowed: str) -> None:
+    if not holds:
+        raise SettingsError(f"The {name} is {value}, but it must be {allowed}.", "Give another value, or leave it out.")
 
 
 class Sampler(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from edgespec.types import Prefilling
@@ -78,22 +78,22 @@ def rewind(session: Session, length: int) -> None:
         session.truncate(session.reusable(length))
 
 
-def prefill(session: Session, tokens: Sequence[int], cancelled: Callable[[], bool]) -> Iterator[Prefilling]:
-    """Make the cache hold exactly `tokens`, keeping the longest prefix it already has.
+def prefill(session: Session, tokens: Sequence[int], cancelled: Callable[[], bool]) -> Generator[Prefilling, None, int]:
+    """Make the cache hold exactly `tokens`; yield after every chunk; return how many were there already.
 
-    Yields after every chunk. Raises Interrupted when `cancelled()` turns true between two chunks.
+    Keeps the longest prefix that the cache has in common with `tokens`. Raises Interrupted when `cancelled()` turns
+    true between two chunks.
     """
-    keep = common_prefix(session.tokens, tokens)
-    rewind(session, keep)
+    rewind(session, common_prefix(session.tokens, tokens))
     start = session.length
     while session.length < len(tokens):
         if cancelled():
             raise Interrupted
-        session.prefill(tokens[session.length : min(session.length + session.chunk, len(tokens))])
+        session.prefill(tokens[session.length : session.length + session.chunk])
         yield Prefilling(done=session.length - start, total=len(tokens) - start)
+    return start
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     """Length of the longest common prefix."""
-    n = min(len(a), len(b))
-    return next((i for i in range(n) if a[i] != b[i]), n)
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

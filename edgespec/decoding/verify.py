@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgespec.decoding.distributions import draw, probability, residual
 from edgespec.decoding.sampling import Sampler
-from edgespec.types import Draft, Origin, Verdict
+from edgespec.types import Distribution, Draft, Origin, Verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,10 +55,33 @@ def verify_match(rows: NDArray[np.float32], draft: Draft, sampler: Sampler) -> V
     return Verdict(len(draft.tokens), sampled, own_kind(draft))
 
 
-def verify_rejection(
-    rows: NDArray[np.float32], draft: Draft, sampler: Sampler, rng: np.random.Generator
-) -> Verdict:
-    raise NotImplementedError
+def verify_rejection(rows: NDArray[np.float32], draft: Draft, sampler: Sampler, rng: np.random.Generator) -> Verdict:
+    """Keep a token d that was drawn from q with probability min(1, p(d) / q(d)); on rejection draw from the residual.
+
+    The token a draft withholds is judged like the others, on the row of the bonus token, except that the target need
+    not have evaluated it: kept or replaced, it becomes the target's own token.
+    """
+    if draft.probs is None:
+        raise ValueError("a draft without probabilities was not sampled and cannot be judged by rejection")
+    for i, (token, q) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
+        kept = judge(sampler.distribution(rows[i]), q, token, rng)
+        sampler.accept(kept)
+        if kept != token:
+            return Verdict(i, kept, Origin.CORRECTED)
+    p = sampler.distribution(rows[len(draft.tokens)])
+    own = draw(p, rng) if draft.withheld is None else judge(p, draft.withheld[1], draft.withheld[0], rng)
+    sampler.accept(own)
+    return Verdict(len(draft.tokens), own, own_kind(draft))
+
+
+def judge(p: Distribution, q: Distribution, token: int, rng: np.random.Generator) -> int:
+    """`token`, drawn from q, if it is accepted, else a draw from norm(max(0, p - q)): in sum exactly a draw from p.
+
+    A replacement never equals the rejected token, since the residual is 0 wherever a token can be rejected.
+    """
+    if rng.random() * probability(q, token) < probability(p, token):
+        return token
+    return draw(residual(p, q), rng)
 
 
 def own_kind(draft: Draft) -> Origin:

@@ -1,0 +1,121 @@
+"""Drafts from a small model that keeps its own cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from edgespec.decoding.distributions import draw
+from edgespec.decoding.drafters.none import NO_DRAFT
+from edgespec.decoding.sampling import Sampler
+from edgespec.decoding.session import Session, prefill, rewind
+from edgespec.types import Distribution, Draft, Verdict
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+CATCH_UP = 2
+"""Most tokens that a round's first step takes along: the last draft token, never evaluated, and the target's own."""
+
+
+class ModelDrafter:
+    """Proposes what a small model would say, and evaluates no token twice.
+
+    After a round the cache holds the accepted tokens but for the last drafted one, which nobody has evaluated; the
+    next round takes it along in its first step. Where somebody else added more (a chain of drafters, rounds without a
+    draft), the cache catches up from `context`.
+
+    Args:
+        session: the draft model. Its context may be smaller than the target's; beyond it nothing is proposed.
+        sampler: the chain to draw drafts from; without one, or with a greedy one, the likeliest token is proposed.
+        rng: random numbers of the drafts, of their own so that drafting does not move the target's.
+        cancelled: looked at while catching up on a long context.
+        n_vocab: size of the target's vocabulary; a draft ends with the first token beyond it.
+    """
+
+    name = "draft"
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        sampler: Sampler | None = None,
+        rng: np.random.Generator | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+        n_vocab: int | None = None,
+    ) -> None:
+        if sampler is not None and not sampler.greedy and rng is None:
+            raise ValueError("sampled drafts need a random number generator")
+        self._session = session
+        self._sampler = None if sampler is None or sampler.greedy else sampler
+        self._rng = rng
+        self._cancelled = cancelled
+        self._n_vocab = session.n_vocab if n_vocab is None else n_vocab
+        self._base = 0
+        self._drafted = 0
+        self._accepted = 0
+
+    def begin(self, context: Sequence[int]) -> None:
+        self._drafted = 0
+        self._accepted = len(context)
+        if len(context) <= self._session.n_ctx:
+            for _ in prefill(self._session, context[:-1], self._cancelled):
+                pass
+
+    def propose(self, context: Sequence[int], limit: int) -> Draft:
+        limit = min(limit, self._session.n_ctx - len(context) + 1)
+        if limit < 1:
+            return NO_DRAFT
+        self._base, self._drafted = len(context), limit
+        row = self._catch_up(context)
+        tokens, laws = self._draw(row, limit) if self._sampler is not None else self._likeliest(row, limit)
+        self._drafted = len(tokens)
+        return Draft(tuple(tokens), laws, self.name)
+
+    def observe(self, verdict: Verdict) -> None:
+        if self._drafted:
+            rewind(self._session, self._base + min(verdict.accepted, self._drafted - 1))
+            self._drafted = 0
+
+    def finish(self, length: int) -> None:
+        self._drafted = 0
+        rewind(self._session, max(length - 1, 0))
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _catch_up(self, context: Sequence[int]) -> NDArray[np.float32]:
+        """Evaluate what the cache lacks of `context`; return the logits behind its last token."""
+        session = self._session
+        if self._sampler is not None:
+            for token in context[self._accepted :]:
+                self._sampler.accept(token)
+            self._accepted = len(context)
+        if not 1 <= len(context) - session.length <= min(CATCH_UP, session.max_batch):
+            for _ in prefill(session, context[:-1], self._cancelled):
+                pass
+        row: NDArray[np.float32] = session.decode(context[session.length :])[-1]
+        return row
+
+    def _likeliest(self, row: NDArray[np.float32], limit: int) -> tuple[list[int], None]:
+        decode, n_vocab = self._session.decode, self._n_vocab
+        tokens = [int(row.argmax())]
+        while len(tokens) < limit and tokens[-1] < n_vocab:
+            tokens.append(int(decode(tokens[-1:])[-1].argmax()))
+        return tokens, None
+
+    def _draw(self, row: NDArray[np.float32], limit: int) -> tuple[list[int], tuple[Distribution, ...]]:
+        if self._sampler is None or self._rng is None:
+            raise ValueError("sampled drafts need a sampler and a random number generator")
+        # The penalties of a provisional draft must not stay when it is rejected.
+        sampler = self._sampler.clone()
+        tokens: list[int] = []
+        laws: list[Distribution] = []
+        while True:
+            laws.append(sampler.distribution(row))
+            tokens.append(draw(laws[-1], self._rng))
+            if len(tokens) == limit or tokens[-1] >= self._n_vocab:
+                return tokens, tuple(laws)
+            sampler.accept(tokens[-1])
+            row = self._session.decode(tokens[-1:])[-1]
