@@ -1,0 +1,421 @@
+"""The chat on a scripted engine: what is asked, what is shown, and what survives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from threading import Event as Flag
+
+import pytest
+from conftest import MakeApp, until
+from edgespec_tui.messages import EngineReady, EventsWaiting
+from edgespec_tui.screens.chat import ChatScreen
+from edgespec_tui.screens.help import HelpScreen
+from edgespec_tui.widgets.composer import Composer
+from edgespec_tui.widgets.note import Note
+from edgespec_tui.widgets.reply import Reply
+from edgespec_tui.widgets.stats_line import StatsLine
+from edgespec_tui.widgets.user_message import UserMessage
+from scripted_engine import CODE, done, loaded, model, reply, round_done, words
+from textual import events
+from textual.pilot import Pilot
+from textual.widgets import Markdown
+
+from edgespec.engine.messages import EngineLost, Failed, PrefillDone, RoundDone
+from edgespec.errors import EdgeSpecError, ModelFileError
+from edgespec.types import FinishReason, Mode, Prefilled
+
+KILLED = EngineLost("SIGKILL", -9, ("last words",))
+
+
+def chat(pilot: Pilot[None]) -> ChatScreen:
+    screen = pilot.app.screen_stack[0]
+    assert isinstance(screen, ChatScreen)
+    return screen
+
+
+def notes(pilot: Pilot[None]) -> str:
+    return "\n".join(str(note.render()) for note in chat(pilot).query(Note))
+
+
+def replies(pilot: Pilot[None]) -> list[str]:
+    return [reply.text for reply in chat(pilot).query(Reply)]
+
+
+def box(pilot: Pilot[None]) -> Composer:
+    return chat(pilot).query_one(Composer)
+
+
+async def ready(pilot: Pilot[None]) -> None:
+    await until(pilot, lambda: "Ready" in notes(pilot))
+
+
+async def send(pilot: Pilot[None], text: str) -> None:
+    """Write a message, press Enter and wait until the reply is over."""
+    box(pilot).load_text(text)
+    await pilot.press("enter")
+    await until(pilot, lambda: not chat(pilot).replying and not box(pilot).text)
+
+
+async def test_a_message_is_answered_and_the_figures_are_those_of_the_engine(make_app: MakeApp) -> None:
+    app = make_app(reply(CODE))
+    seen: list[object] = []
+    async with app.run_test(size=(120, 40), message_hook=seen.append) as pilot:
+        await ready(pilot)
+        await send(pilot, "Rename values to data.")
+        text = "".join(text for event in CODE for text in event.texts)
+        assert replies(pilot) == [text]
+        assert any(isinstance(message, EngineReady) for message in seen)
+        assert any(isinstance(message, EventsWaiting) for message in seen)
+        line = str(chat(pilot).query_one(StatsLine).render())
+        assert "lookup k=4" in line and "18/23 accepted (78%)" in line and "9 passes" in line and "x plain" in line
+    assert app.engine.closed
+
+
+async def test_the_engine_gets_the_system_prompt_and_every_turn(make_app: MakeApp) -> None:
+    app = make_app(reply(words("first")), reply(words("second")), system="Be brief.")
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        await send(pilot, "one")
+        await send(pilot, "two")
+        said = [(message.role, message.content) for message in app.engine.asked[-1][0]]
+        assert said == [("system", "Be brief."), ("user", "one"), ("assistant", "first "), ("user", "two")]
+
+
+@pytest.mark.parametrize("text", ["", "   \n", "\n\n"])
+async def test_a_blank_message_is_not_sent(make_app: MakeApp, text: str) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        box(pilot).load_text(text)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert not app.engine.asked and box(pilot).text == text
+
+
+async def test_two_quick_enters_send_once(make_app: MakeApp) -> None:
+    hold = Flag()
+    app = make_app([hold, *reply(words("hello"))])
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        box(pilot).load_text("hi")
+        await pilot.press("enter", "enter")
+        hold.set()
+        await until(pilot, lambda: replies(pilot) == ["hello "] and not chat(pilot).replying)
+        assert len(app.engine.asked) == 1
+
+
+async def test_a_message_written_during_a_reply_stays_in_the_box(make_app: MakeApp) -> None:
+    hold = Flag()
+    app = make_app([hold, *reply(words("hello"))])
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        box(pilot).load_text("hi")
+        await pilot.press("enter")
+        await pilot.press("m", "o", "r", "e", "enter")
+        assert box(pilot).text == "more" and "Esc" in str(box(pilot).border_subtitle)
+        hold.set()
+        await until(pilot, lambda: not chat(pilot).replying)
+        assert box(pilot).text == "more"
+
+
+async def test_enter_while_loading_keeps_the_text(make_app: MakeApp) -> None:
+    gate = Flag()
+    app = make_app(gate=gate)
+    async with app.run_test() as pilot:
+        await pilot.press("h", "i", "enter")
+        assert box(pilot).text == "hi" and "Loading" in notes(pilot)
+        gate.set()
+        await ready(pilot)
+        assert "Loading" not in notes(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.engine.asked)
+
+
+async def test_escape_stops_the_reply_and_a_second_one_does_nothing(make_app: MakeApp) -> None:
+    script = [PrefillDone(1, Prefilled(4, 0, 0.1)), *words("one two"), Flag(), *words("three")]
+    app = make_app(script, reply(words("ok")))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        box(pilot).load_text("count")
+        await pilot.press("enter")
+        await until(pilot, lambda: replies(pilot) == ["one two "])
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: not chat(pilot).replying)
+        await pilot.press("escape")
+        assert app.is_running and replies(pilot) == ["one two "]
+        assert "stopped by you" in str(chat(pilot).query_one(StatsLine).render())
+        await send(pilot, "next")
+        assert [turn.content for turn in app.engine.asked[-1][0]] == ["count", "one two ", "next"]
+
+
+async def test_ctrl_c_stops_the_reply_and_then_quits(make_app: MakeApp) -> None:
+    app = make_app([*words("one"), Flag()])
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        box(pilot).load_text("count")
+        await pilot.press("enter")
+        await until(pilot, lambda: replies(pilot) == ["one "])
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: not chat(pilot).replying)
+        assert app.is_running
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: not app.is_running)
+    assert app.engine.closed
+
+
+async def test_ctrl_q_quits_during_a_reply(make_app: MakeApp) -> None:
+    app = make_app([*words("one"), Flag()])
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        box(pilot).load_text("count")
+        await pilot.press("enter")
+        await until(pilot, lambda: replies(pilot) == ["one "])
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: not app.is_running)
+    assert app.engine.closed
+
+
+async def test_f2_goes_through_the_modes_that_can_run_from_the_next_reply_on(make_app: MakeApp) -> None:
+    hold = Flag()
+    app = make_app([*words("one"), hold, done(words("one"))])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        box(pilot).load_text("hi")
+        await pilot.press("enter")
+        await until(pilot, lambda: replies(pilot) == ["one "])
+        await pilot.press("f2")
+        shown = str(chat(pilot).query_one("#mode").render())
+        assert "lookup k=4" in shown and "next: plain" in shown
+        hold.set()
+        await until(pilot, lambda: not chat(pilot).replying)
+        assert "lookup" not in str(chat(pilot).query_one("#mode").render())
+        await send(pilot, "again")
+        assert [options.mode for _, options in app.engine.asked] == [Mode.LOOKUP, Mode.PLAIN]
+
+
+async def test_a_mode_that_cannot_run_is_a_sentence_and_the_status_names_the_real_one(make_app: MakeApp) -> None:
+    app = make_app(mode=Mode.DRAFT)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        assert "draft cannot run: No draft model is loaded." in notes(pilot)
+        assert "lookup" in str(chat(pilot).query_one("#mode").render())
+        await send(pilot, "hi")
+        assert app.engine.asked[0][1].mode is Mode.LOOKUP
+
+
+async def test_with_one_mode_f2_says_why(make_app: MakeApp) -> None:
+    modes = {Mode.PLAIN: None, Mode.LOOKUP: "This model cannot rewind.", Mode.DRAFT: "No draft.", Mode.AUTO: "No."}
+    app = make_app(loaded=loaded(modes=modes), mode=Mode.PLAIN)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("f2")
+        assert "This model cannot rewind." in str(box(pilot).border_subtitle)
+
+
+@pytest.mark.parametrize(
+    "error", [ModelFileError("tiny.gguf is 41 MB shorter than its header says.", "Download it again."), OSError("disk")]
+)
+async def test_a_load_error_is_a_sentence_in_the_conversation(make_app: MakeApp, error: Exception) -> None:
+    app = make_app(error=error)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: chat(pilot).query(".-error"))
+        assert str(error) in notes(pilot) and "Traceback" not in notes(pilot)
+        await pilot.press("h", "i", "enter")
+        assert box(pilot).text == "hi" and app.is_running
+
+
+async def test_a_prompt_that_does_not_fit_goes_back_to_the_box(make_app: MakeApp) -> None:
+    refused = Failed(1, "ContextFullError", "This needs 2,900 tokens; 256 are there.", "Use --ctx 4096.")
+    app = make_app([refused], reply(words("ok")))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        box(pilot).load_text("word " * 2000)
+        await pilot.press("enter")
+        await until(pilot, lambda: "2,900" in notes(pilot))
+        assert box(pilot).text == "word " * 2000 and not replies(pilot) and not chat(pilot).query(UserMessage)
+        await send(pilot, "short")
+        assert [turn.content for turn in app.engine.asked[-1][0]] == ["short"]
+
+
+async def test_an_engine_that_dies_leaves_its_text_and_the_next_message_is_answered(make_app: MakeApp) -> None:
+    app = make_app([*words("half a"), KILLED], [loaded(notices=("It was started again.",)), *reply(words("whole"))])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await send(pilot, "one")
+        assert replies(pilot) == ["half a "] and "SIGKILL" in notes(pilot)
+        await send(pilot, "two")
+        assert replies(pilot) == ["half a ", "whole "] and "It was started again." in notes(pilot)
+        assert [turn.content for turn in app.engine.asked[-1][0]] == ["one", "half a ", "two"]
+
+
+@pytest.mark.parametrize("error", [EdgeSpecError("It broke.", "Try this."), RuntimeError("boom")])
+async def test_an_error_in_a_reply_keeps_what_was_shown(make_app: MakeApp, error: Exception) -> None:
+    app = make_app([*words("half"), error], reply(words("ok")))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await send(pilot, "one")
+        assert replies(pilot) == ["half "] and str(error) in notes(pilot)
+        await send(pilot, "two")
+        assert replies(pilot)[-1] == "ok "
+
+
+NASTY = "[/INST] [/ [00] x [red]bold[/] \x1b[31mred\x1b[0m \x1b]0;title\x07 a\x00b"
+
+
+async def test_markup_is_shown_as_it_is_and_escapes_are_stripped(make_app: MakeApp) -> None:
+    info = loaded(target=model("[/bad] \x1b[31mname"), notices=(NASTY,))
+    app = make_app([*reply([round_done(0, [NASTY], [NASTY], NASTY)])], [Failed(1, "X", NASTY, NASTY)], loaded=info)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        box(pilot).post_message(events.Paste(NASTY))
+        await until(pilot, lambda: box(pilot).text)
+        await pilot.press("enter")
+        await until(pilot, lambda: replies(pilot) and not chat(pilot).replying)
+        await pilot.press("f3")
+        await until(pilot, lambda: chat(pilot).query(Markdown))
+        await pilot.press("f3")
+        box(pilot).load_text("x")
+        await pilot.press("enter")
+        await until(pilot, lambda: chat(pilot).query(".-error"))
+        picture = app.export_screenshot()
+        assert "\x1b" not in picture and "[/bad]" in picture
+        assert "[/INST]" in picture.replace("&#160;", " ")
+
+
+async def test_f3_switches_to_markdown_and_back_also_while_streaming(make_app: MakeApp) -> None:
+    hold = Flag()
+    app = make_app([*CODE[:5], hold, *CODE[5:], done(CODE)])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        box(pilot).load_text("hi")
+        await pilot.press("enter")
+        await until(pilot, lambda: replies(pilot) and "total" in replies(pilot)[0])
+        await pilot.press("f3")
+        await until(pilot, lambda: chat(pilot).query(Markdown))
+        hold.set()
+        await until(pilot, lambda: not chat(pilot).replying)
+        text = "".join(text for event in CODE for text in event.texts)
+        assert chat(pilot).query_one(Markdown).source == text
+        await pilot.press("f3")
+        assert not chat(pilot).query_one(Markdown).display
+
+
+async def test_f5_asks_the_last_question_again(make_app: MakeApp) -> None:
+    app = make_app(reply(words("first")), reply(words("second")))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await send(pilot, "one")
+        await pilot.press("f5")
+        await until(pilot, lambda: replies(pilot) == ["second "] and not chat(pilot).replying)
+        assert [turn.content for turn in app.engine.asked[-1][0]] == ["one"]
+
+
+async def test_a_new_chat_forgets_the_turns_and_keeps_the_mode(make_app: MakeApp) -> None:
+    app = make_app(system="Be brief.")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await send(pilot, "one")
+        await pilot.press("f2", "ctrl+n")
+        await until(pilot, lambda: not replies(pilot))
+        await send(pilot, "two")
+        messages, options = app.engine.asked[-1]
+        assert [turn.content for turn in messages] == ["Be brief.", "two"] and options.mode is Mode.PLAIN
+
+
+@pytest.mark.parametrize("size", [(40, 10), (20, 5), (1, 1)])
+async def test_a_tiny_window_breaks_nothing_and_the_reply_goes_on(make_app: MakeApp, size: tuple[int, int]) -> None:
+    hold = Flag()
+    app = make_app([*words("one"), hold, *words("two"), done(words("one two"))])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        box(pilot).load_text("hi")
+        await pilot.press("enter")
+        await until(pilot, lambda: replies(pilot) == ["one "])
+        await pilot.resize_terminal(*size)
+        await pilot.pause()
+        hold.set()
+        await until(pilot, lambda: not chat(pilot).replying)
+        await pilot.resize_terminal(120, 40)
+        await pilot.pause()
+        assert replies(pilot) == ["one two "] and not chat(pilot).query_one("TooSmall").display
+        await send(pilot, "more")
+
+
+async def test_a_paste_of_ten_thousand_lines_arrives_whole_and_is_sent_once(make_app: MakeApp) -> None:
+    text = "\r\n".join(f"line {i} of a long file, with some words" for i in range(10_000))
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        box(pilot).post_message(events.Paste(text))
+        await until(pilot, lambda: box(pilot).text)
+        assert box(pilot).text == text.replace("\r\n", "\n") and not app.engine.asked
+        assert "10,000 lines" in str(box(pilot).border_subtitle)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.engine.asked and not chat(pilot).replying)
+        assert app.engine.asked[0][0][0].content == text.replace("\r\n", "\n")
+
+
+async def test_several_lines_are_written_with_ctrl_j_and_sent_with_enter(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        await pilot.press("a", "ctrl+j", "b", "enter")
+        await until(pilot, lambda: app.engine.asked)
+        assert app.engine.asked[0][0][0].content == "a\nb"
+
+
+async def test_up_brings_back_what_was_sent(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        await send(pilot, "one")
+        await send(pilot, "two")
+        await pilot.press("up")
+        assert box(pilot).text == "two"
+        await pilot.press("up")
+        assert box(pilot).text == "one"
+        await pilot.press("down", "down")
+        assert box(pilot).text == ""
+
+
+async def test_help_opens_and_escape_comes_back(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("f1")
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("escape")
+        assert isinstance(app.screen, ChatScreen) and app.focused is box(pilot)
+
+
+async def test_every_shown_key_is_in_the_command_palette(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await send(pilot, "one")
+        titles = [command.title for command in app.get_system_commands(app.screen)]
+        for name in ("Mode", "Tokens", "Again", "New", "Help", "Quit", "Send"):
+            assert any(title.startswith(f"{name} (") for title in titles), name
+
+
+async def test_a_cancelled_prefill_leaves_no_turn_of_the_model(make_app: MakeApp) -> None:
+    app = make_app([Flag(), *words("never")])
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        box(pilot).load_text("long")
+        await pilot.press("enter")
+        await until(pilot, lambda: chat(pilot).replying and app.engine.asked)
+        await pilot.press("escape")
+        await until(pilot, lambda: not chat(pilot).replying)
+        await send(pilot, "short")
+        assert [turn.content for turn in app.engine.asked[-1][0]] == ["long", "short"]
+
+
+async def test_text_that_only_the_end_brings_is_shown(make_app: MakeApp) -> None:
+    rounds: list[RoundDone] = words("caf")
+    ending = done(rounds, reason=FinishReason.LENGTH)
+    app = make_app([*rounds, replace(ending, text="caf �")])
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        await send(pilot, "hi")
+        assert replies(pilot) == ["caf �"]

@@ -1,0 +1,90 @@
+"""The terminal app: a chat that shows where every token came from and what speculation gains here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import TextArea
+
+from edgespec.engine.messages import GenerateOptions, LoadOptions
+from edgespec_tui.runner import OpenEngine, Runner, open_engine
+from edgespec_tui.screens.chat import ChatScreen
+from edgespec_tui.screens.help import HelpScreen
+
+
+class EdgeSpecApp(App[None]):
+    """Screens and the runner; the engine's state stays in the engine."""
+
+    TITLE = "EdgeSpec"
+    CSS_PATH = "edgespec.tcss"
+    ENABLE_COMMAND_PALETTE = True
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "interrupt", "Copy, stop or quit", show=False, priority=True),
+        Binding("ctrl+q", "quit", "Quit", priority=True, tooltip="Leave; the engine ends too"),
+    ]
+
+    def __init__(
+        self,
+        load: LoadOptions,
+        generate: GenerateOptions,
+        *,
+        system: str | None = None,
+        notices: tuple[str, ...] = (),
+        opener: OpenEngine = open_engine,
+    ) -> None:
+        super().__init__()
+        self._chat = ChatScreen(load, generate, system=system, notices=notices)
+        self.runner = Runner(self._chat.post_message, opener)
+
+    def get_default_screen(self) -> Screen[None]:
+        return self._chat
+
+    def on_unmount(self) -> None:
+        self.runner.close()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every action that has a key, and Textual's own commands."""
+        yield from super().get_system_commands(screen)
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            if binding.show and active.enabled and binding.description:
+                yield SystemCommand(
+                    f"{binding.description} ({self.get_key_display(binding)})",
+                    binding.tooltip or binding.description,
+                    partial(self.run_action, binding.action, active.node),
+                )
+
+    def action_help(self) -> None:
+        """Explain keys, marks and figures."""
+        self.push_screen(HelpScreen())
+
+    def action_interrupt(self) -> None:
+        """Copy what is selected; else stop the reply; else quit."""
+        focused = self.focused
+        if isinstance(focused, TextArea) and focused.selected_text:
+            self.copy_to_clipboard(focused.selected_text)
+        elif selected := self.screen.get_selected_text():
+            self.copy_to_clipboard(selected)
+            self.screen.clear_selection()
+        elif self._chat.replying:
+            self._chat.action_stop()
+        else:
+            self.exit()
+
+
+def run_app(
+    load: LoadOptions, generate: GenerateOptions, *, system: str | None = None, notices: tuple[str, ...] = ()
+) -> int:
+    """Run the app until it is left; returns the exit code.
+
+    `notices` are sentences that the caller wants said at the start, such as a fallback it chose.
+    """
+    app = EdgeSpecApp(load, generate, system=system, notices=notices)
+    app.run()
+    return app.return_code or 0

@@ -1,0 +1,121 @@
+"""One question and the reply in progress: engine events in, drawing out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from edgespec.decoding.stats import GenerationStats
+from edgespec.engine.messages import (
+    EngineLost,
+    Event,
+    Failed,
+    GenerateOptions,
+    GenerationDone,
+    Loaded,
+    Notice,
+    PrefillDone,
+    PrefillProgress,
+    RoundDone,
+)
+from edgespec.types import FinishReason, Mode
+from edgespec_tui.figures import ENOUGH_DRAFTED, LiveFigures
+from edgespec_tui.text import count
+from edgespec_tui.widgets.reply import Reply
+
+Ending = GenerationDone | Failed | EngineLost
+
+ENDINGS = {
+    FinishReason.STOP: "",
+    FinishReason.LENGTH: "stopped at the length limit",
+    FinishReason.CONTEXT: "the context is full",
+    FinishReason.CANCELLED: "stopped by you",
+}
+
+
+def label(mode: Mode, draft_length: int) -> str:
+    """A mode as the app names it."""
+    return str(mode) if mode is Mode.PLAIN else f"{mode} k={draft_length}"
+
+
+@dataclass
+class Exchange:
+    """What is known of a reply while it comes.
+
+    Attributes:
+        number: the runner's number of this reply.
+        question: what was asked, to be put back if it cannot be answered.
+        notices: sentences that came with it and are not shown yet.
+        reloaded: set if the engine had to be started again for it.
+        ending: the event that ended it; None while it runs.
+    """
+
+    number: int
+    question: str
+    reply: Reply
+    options: GenerateOptions
+    figures: LiveFigures
+    notices: list[str] = field(default_factory=list)
+    reloaded: Loaded | None = None
+    ending: Ending | None = None
+
+    @property
+    def mode(self) -> str:
+        """The mode that runs; the engine's own word once it gave one."""
+        mode = self.ending.mode if isinstance(self.ending, GenerationDone) else self.options.mode
+        return label(mode, self.options.draft_length)
+
+    @property
+    def context_used(self) -> int:
+        """Tokens of prompt and reply."""
+        return self.stats.prompt_tokens + self.stats.emitted_tokens
+
+    @property
+    def stats(self) -> GenerationStats:
+        """The engine's figures if it is over, else those so far."""
+        return self.ending.stats if isinstance(self.ending, GenerationDone) else self.figures.stats
+
+    async def take(self, events: list[Event]) -> None:
+        """Draw what these events brought, all of it at once."""
+        rounds = []
+        for event in events:
+            match event:
+                case RoundDone():
+                    rounds.append(event)
+                    self.figures.observe(event.round)
+                case PrefillProgress(progress=progress):
+                    self.reply.progress(f"reading: {progress.done:,} of {count(progress.total, 'token')}")
+                case PrefillDone(prefilled=prefilled):
+                    self.figures.prefilled(prefilled)
+                    self.reply.progress("thinking of the first token")
+                case Notice(text=text):
+                    self.notices.append(text)
+                case Loaded():
+                    self.reloaded = event
+                case GenerationDone() | Failed() | EngineLost():
+                    self.ending = event
+        if rounds:
+            await self.reply.add(rounds, self.mode, self.figures.stats)
+        if self.ending is not None:
+            await self._end(self.ending)
+
+    async def _end(self, ending: Ending) -> None:
+        match ending:
+            case GenerationDone():
+                await self.reply.finish(ending, self.mode, ENDINGS[ending.reason])
+            case Failed():
+                await self.reply.end("this reply failed")
+            case EngineLost():
+                await self.reply.end("the engine ended here")
+
+    @property
+    def why(self) -> str:
+        """One sentence on why it is as fast or slow as it is."""
+        if self.options.mode is Mode.PLAIN:
+            return "Plain decoding: nothing is drafted. F2 changes the mode."
+        stats = self.stats
+        if not stats.drafted and stats.rounds:
+            repeats = self.options.mode is Mode.LOOKUP
+            return "Nothing repeats so far, so nothing is drafted." if repeats else "Nothing is drafted so far."
+        if stats.drafted >= ENOUGH_DRAFTED and (speedup := stats.measured_speedup) is not None and speedup < 0.98:
+            return "Slower than plain decoding here: F2 changes the mode."
+        return ""

@@ -1,0 +1,106 @@
+"""The box to write in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import TextArea
+
+from edgespec_tui.text import count, harmless
+
+LONG = 2_000
+"""From this many characters on the box says how much it holds."""
+
+
+class Composer(TextArea):
+    """Several lines of plain text. Enter sends; up and down at the edges walk through what was sent before."""
+
+    HELP = "Write your message. **Enter** sends it, **Ctrl+J** (or Shift+Enter) starts a new line."
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Send", key_display="⏎", priority=True, tooltip="Send the message"),
+        Binding("ctrl+j,shift+enter,alt+enter", "newline", "Line", priority=True, tooltip="Start a new line"),
+    ]
+
+    @dataclass
+    class Submitted(Message):
+        """Enter was pressed."""
+
+        text: str
+
+    def __init__(self) -> None:
+        super().__init__(
+            soft_wrap=True,
+            show_line_numbers=False,
+            highlight_cursor_line=False,
+            placeholder="Write a message",
+        )
+        self._sent: list[str] = []
+        self._back = 0
+        self._hint = ""
+
+    def remember(self, text: str) -> None:
+        """Keep a sent message for the up key, and empty the box."""
+        self._sent.append(text)
+        self._back = 0
+        self.load_text("")
+
+    def restore(self, text: str) -> None:
+        """Put a text back that could not be sent, unless something else was written meanwhile."""
+        if not self.text.strip():
+            self._fill(text)
+
+    def hint(self, text: str) -> None:
+        """Show a short remark on the box's edge until the next key."""
+        self._hint = text
+        self._label()
+
+    def action_submit(self) -> None:
+        self.post_message(self.Submitted(self.text))
+
+    def action_newline(self) -> None:
+        self._replace_via_keyboard("\n", *self.selection)
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        at_top = self.cursor_location[0] == 0 and (not self.text or self._back > 0)
+        if at_top and not select and self._back < len(self._sent):
+            self._walk(self._back + 1)
+        else:
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        at_bottom = self.cursor_location[0] == self.document.line_count - 1
+        if at_bottom and not select and self._back > 0:
+            self._walk(self._back - 1)
+        else:
+            super().action_cursor_down(select)
+
+    def _walk(self, back: int) -> None:
+        self._back = back
+        self._fill(self._sent[-back] if back else "")
+
+    def _fill(self, text: str) -> None:
+        self.load_text(text)
+        self.move_cursor(self.document.end)
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        if result := self._replace_via_keyboard(harmless(event.text), *self.selection):
+            self.move_cursor(result.end_location)
+
+    def on_text_area_changed(self) -> None:
+        self._hint = ""
+        self._label()
+
+    def _label(self) -> None:
+        label = self._hint
+        if not label and (length := self.document.end[0] + 1) and len(self.text) >= LONG:
+            n = len(self.text)
+            label = f"{count(length, 'line')}, {count(n, 'character')}, about {count(n // 4, 'token')}"
+        self.border_subtitle = Content(label)

@@ -1,0 +1,102 @@
+"""The side panel: how fast, how much faster than plain, why, and at what cost."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widgets import Static
+
+from edgespec.decoding.stats import GenerationStats
+from edgespec_tui.figures import ENOUGH_DRAFTED, Pace
+from edgespec_tui.widgets.token_flow import BONUS_DOT
+
+BAR = 18
+Part = str | tuple[str, str]
+HEADING = "bold $text-primary"
+MUTED = "$foreground-muted"
+
+
+class StatsPanel(Static):
+    """Figures of the reply in progress or of the last one. Every number keeps its place while it changes."""
+
+    def on_mount(self) -> None:
+        self.show(None, None, "")
+
+    def show(self, stats: GenerationStats | None, pace: Pace | None, why: str) -> None:
+        """Draw the figures; `why` explains them in one sentence. None while there is no reply yet."""
+        parts: list[Part] = []
+        if stats is None:
+            parts += [("THIS REPLY\n", HEADING), ("  Speed and drafts appear here\n  with the first reply.\n", MUTED)]
+        else:
+            parts += [*_speed(stats, pace), *_drafts(stats), *_rounds(stats), *_time(stats)]
+        if why:
+            parts += ["\n", (why, "italic"), "\n"]
+        parts += _legend()
+        self.update(Content.assemble(*parts), layout=False)
+
+
+def _speed(stats: GenerationStats, pace: Pace | None) -> list[Part]:
+    average = stats.decode_tokens_per_second
+    now = (pace.now if pace is not None else None) or average
+    speedup = stats.measured_speedup
+    known = f"{'measuring':>11}" if speedup is None else f"{speedup:>6.2f}x"
+    return [
+        ("THIS REPLY\n", HEADING),
+        (f"{_number(now, 1):>7}", "bold"), " tok/s now ", (f"{_number(average, 1):>7} average\n", MUTED),
+        (known, "bold"), " the speed-up\n" if speedup is None else " the speed of plain\n",
+        (f"  {_sparkline(list(pace.history) if pace is not None else [])}\n", "$text-success"),
+    ]  # fmt: skip
+
+
+def _drafts(stats: GenerationStats) -> list[Part]:
+    enough = stats.drafted >= ENOUGH_DRAFTED
+    share = f"{stats.draft_acceptance_rate:.0%}" if enough and stats.draft_acceptance_rate is not None else "-"
+    alpha = stats.alpha if enough else None
+    return [
+        ("\nDRAFTS\n", HEADING),
+        f"  drafted {stats.drafted:>6}   accepted   {stats.accepted:>6}\n",
+        f"  passes  {stats.rounds:>6}   acceptance {share:>6}\n",
+        f"  τ       {_number(stats.mean_acceptance_length, 2):>6}   α          {_number(alpha, 2):>6}\n",
+    ]
+
+
+def _rounds(stats: GenerationStats, most: int = 8) -> list[Part]:
+    histogram = list(stats.acceptance_histogram)
+    if len(histogram) > most + 1:
+        histogram = [*histogram[:most], sum(histogram[most:])]
+    top = max(histogram, default=0) or 1
+    parts: list[Part] = [("\nACCEPTED PER PASS\n", HEADING)]
+    for accepted, passes in enumerate(histogram or [0]):
+        label = f"{accepted}+" if accepted == most else f"{accepted} "
+        parts += [f"  {label} ", (f"{'█' * round(passes / top * BAR):<{BAR}}", "$text-accent"), f" {passes:>5}\n"]
+    if stats.drafted >= ENOUGH_DRAFTED and stats.acceptance_by_position:
+        kept = " ".join(f"{rate:.2f}".lstrip("0") for rate in stats.acceptance_by_position[:7])
+        parts += [("  by position ", MUTED), f"{kept}\n"]
+    return parts
+
+
+def _time(stats: GenerationStats) -> list[Part]:
+    spans = {"draft": stats.draft_seconds, "verify": stats.verify_seconds, "other": stats.overhead_seconds}
+    total = sum(spans.values())
+    parts: list[Part] = [("\nTIME\n", HEADING)]
+    for name, seconds in spans.items():
+        share = seconds / total if total else 0.0
+        parts += [f"  {name:<6} ", (f"{'█' * round(share * 14):<14}", MUTED), f" {share:>4.0%}\n"]
+    return parts
+
+
+def _legend() -> list[Part]:
+    return [
+        ("\nTOKENS\n", HEADING),
+        "  ", ("accepted draft", "underline $text-success"), "   ", ("corrected", "bold $text-warning"), "\n",
+        "  ", (f"bonus{BONUS_DOT}", "$text-accent"), "           ", ("thrown away", "strike dim $text-error"), "\n",
+    ]  # fmt: skip
+
+
+def _sparkline(rates: list[float]) -> str:
+    """Bars from zero to the highest, so that a steady rate looks steady."""
+    top = max(rates, default=0.0) or 1.0
+    return "".join("▁▂▃▄▅▆▇█"[min(7, int(rate / top * 7.99))] for rate in rates)
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

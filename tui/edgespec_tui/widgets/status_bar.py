@@ -1,0 +1,49 @@
+"""The top line: which models, which mode is running, how full the context is."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.widgets import Static
+
+from edgespec.engine.messages import Loaded
+from edgespec_tui.text import one_line
+
+
+class StatusBar(Horizontal):
+    """Facts only: the mode named here is the one that runs."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content("EdgeSpec"), id="brand")
+        yield Static("", id="models")
+        yield Static("", id="mode")
+        yield Static("", id="context")
+
+    def show_models(self, loaded: Loaded) -> None:
+        """Name what is loaded."""
+        parts: list[str | tuple[str, str]] = [one_line(loaded.target.name)]
+        if loaded.draft is not None:
+            parts += [("  +  ", "$foreground-muted"), one_line(loaded.draft.name)]
+        if loaded.safe_mode:
+            parts.append(("  safe mode", "$text-warning"))
+        self.query_one("#models", Static).update(Content.assemble(*parts))
+
+    def show_text(self, text: str) -> None:
+        """Say something in place of the models' names."""
+        self.query_one("#models", Static).update(Content(text))
+
+    def show_mode(self, running: str, coming: str = "") -> None:
+        """Name the mode that runs, and the one chosen for the next reply if that differs."""
+        parts: list[str | tuple[str, str]] = [(running, "bold")]
+        if coming and coming != running:
+            parts.append((f"  next: {coming}", "$foreground-muted"))
+        self.query_one("#mode", Static).update(Content.assemble(*parts))
+
+    def show_context(self, used: int, n_ctx: int) -> None:
+        """Say how many tokens of the context are taken."""
+        share = used / n_ctx if n_ctx else 0.0
+        block = "▁▂▃▄▅▆▇█"[min(7, int(share * 8))]
+        style = "$text-error" if share > 0.95 else "$text-warning" if share > 0.8 else "$foreground-muted"
+        text = Content.assemble((f"ctx {used:,} / {n_ctx:,} ", style), (block, style))
+        self.query_one("#context", Static).update(text)
