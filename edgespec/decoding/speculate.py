@@ -35,7 +35,7 @@ def speculate(
     max_tokens: int | None = None,
     stop: Sequence[bytes] = (),
     cancelled: Callable[[], bool] = lambda: False,
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     """Continue `prompt`, yielding one Round per target pass and at last Finished.
 
     Between rounds the target's cache holds all of the context but its last token. The same holds when the generator

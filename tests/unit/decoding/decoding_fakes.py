@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgespec.decoding.drafters.base import Drafter
+from edgespec.decoding.drafters.none import NoDraft
+from edgespec.decoding.length import FixedLength
+from edgespec.decoding.sampling import GreedySampler, Sampler
+from edgespec.decoding.speculate import speculate
+from edgespec.decoding.stats import GenerationStats, StatsBuilder
 from edgespec.errors import DecodeError
-from edgespec.types import Draft, Verdict
+from edgespec.types import Draft, Finished, FinishReason, Prefilled, Prefilling, Round, Verdict
 
 Logits = Callable[[Sequence[int]], NDArray[np.float32]]
 """Logits of the next token, given all tokens so far."""
@@ -148,3 +156,69 @@ class ScriptedDrafter:
         self.finished.append(length)
 
     def close(self) -> None: ...
+
+
+@dataclass
+class Reply:
+    """Everything one run of the loop brought."""
+
+    prompt: list[int]
+    rounds: list[Round]
+    prefilled: Prefilled | None
+    progress: list[Prefilling]
+    reason: FinishReason | None
+    stats: GenerationStats
+
+    @property
+    def tokens(self) -> list[int]:
+        return [token for round_ in self.rounds for token in round_.tokens]
+
+    @property
+    def text(self) -> bytes:
+        return b"".join(piece for round_ in self.rounds for piece in round_.pieces)
+
+    @property
+    def cached(self) -> list[int]:
+        """What a target's cache must hold after this reply."""
+        return (self.prompt + self.tokens)[:-1]
+
+
+def generate(
+    target: FakeSession,
+    drafter: Drafter | None = None,
+    sampler: Sampler | None = None,
+    prompt: Sequence[int] = (1, 2, 3),
+    *,
+    k: int = 4,
+    vocabulary: FakeVocabulary | None = None,
+    max_tokens: int | None = None,
+    stop: Sequence[bytes] = (),
+    cancelled: Callable[[], bool] = lambda: False,
+    seed: int = 0,
+    close_after: int | None = None,
+) -> Reply:
+    """Run the loop to its end, or close it after `close_after` rounds."""
+    reply = Reply(list(prompt), [], None, [], None, GenerationStats())
+    builder = StatsBuilder()
+    events = speculate(
+        target, drafter or NoDraft(), sampler or GreedySampler(), prompt, length=FixedLength(k),
+        vocabulary=vocabulary or FakeVocabulary(), rng=np.random.default_rng(seed), max_tokens=max_tokens, stop=stop,
+        cancelled=cancelled,
+    )  # fmt: skip
+    with closing(events):
+        for event in events:
+            match event:
+                case Round():
+                    reply.rounds.append(event)
+                    builder.add(event)
+                case Prefilled():
+                    reply.prefilled = event
+                    builder.prefilled(event)
+                case Prefilling():
+                    reply.progress.append(event)
+                case Finished(reason):
+                    reply.reason = reason
+            if close_after is not None and len(reply.rounds) == close_after:
+                break
+    reply.stats = builder.result()
+    return reply
