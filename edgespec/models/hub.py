@@ -27,6 +27,7 @@ BACKOFF = 1.0
 
 _T = TypeVar("_T")
 _SHA256 = re.compile(r"^[0-9a-f]{64}$")
+_NAME = re.compile(r"^[\w][\w.-]*$")
 _TRUE = frozenset(("1", "true", "yes", "on"))
 
 
@@ -141,13 +142,18 @@ class Hub:
                 url, token=self.options.token or False, timeout=20, endpoint=self.options.endpoint
             )
             if not found.etag or not found.commit_hash:
-                raise DownloadError(
-                    f"{self.options.endpoint} does not answer like a Hugging Face Hub.",
-                    "Check HF_ENDPOINT, and whether a login page or proxy stands in between.",
-                )
+                raise self._not_a_hub()
+            if not (_NAME.match(found.etag) and _NAME.match(found.commit_hash) and is_safe(name)):
+                raise self._not_a_hub()
             return RemoteFile(repo, name, found.commit_hash, found.etag, found.size, wanted)
 
         return self.patiently(ask, f"{repo}/{name}")
+
+    def _not_a_hub(self) -> DownloadError:
+        return DownloadError(
+            f"{self.options.endpoint} does not answer like a Hugging Face Hub.",
+            "Check HF_ENDPOINT, and whether a login page or proxy stands in between.",
+        )
 
     def patiently(self, ask: Callable[[], _T], what: str) -> _T:
         """`ask()`, repeated while the failure may pass. Raises DownloadError with the sentence for the last one."""
@@ -172,6 +178,12 @@ class Hub:
             raise DownloadCancelled
 
 
+def is_safe(name: str) -> bool:
+    """Whether a file's name stays inside its repository, whatever a server lists."""
+    parts = name.split("/")
+    return bool(name) and "\\" not in name and ":" not in name and not any(part in ("", ".", "..") for part in parts)
+
+
 def pause_after(error: Exception, explained: DownloadError, attempt: int) -> float | None:
     """Seconds to wait before trying again; None when it is no use."""
     if attempt + 1 >= TRIES:
@@ -183,7 +195,7 @@ def pause_after(error: Exception, explained: DownloadError, attempt: int) -> flo
             return asked if asked <= LONGEST_WAIT else None
     elif not isinstance(explained, Interrupted):
         return None
-    return BACKOFF * 2**attempt
+    return float(BACKOFF * 2**attempt)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -156,7 +156,7 @@ class Transfer:
 
     def _one_connection(self, partial: PartialFile) -> None:
         from huggingface_hub import hf_hub_url
-        from huggingface_hub.utils import build_hf_headers, get_session
+        from huggingface_hub.utils import build_hf_headers, get_session  # type: ignore[attr-defined]
 
         options = self._hub.options
         url = hf_hub_url(self._remote.repo, self._remote.name, revision=self._remote.commit, endpoint=options.endpoint)
@@ -205,7 +205,9 @@ class Transfer:
         if self._remote.name.endswith(".gguf") and len(beginning) >= 4:
             found = what_is(beginning[:512], len(beginning))
             if found is not None:
-                raise self._page("something else")
+                raise DownloadError(
+                    f"{self._hub.options.endpoint} sent something else: {self._what} {found[0]}.", found[1]
+                )
 
     def _page(self, what: str) -> DownloadError:
         return DownloadError(
