@@ -7,6 +7,9 @@ import os
 import tempfile
 from pathlib import Path
 
+LOG_VARIABLE = "EDGESPEC_ENGINE_LOG"
+"""Environment variable that tells the host which file its standard error is."""
+
 KEPT_FILES = 8
 MAX_LOG_BYTES = 1 << 20
 _TAIL_BYTES = 16_384

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 
 from edgespec.engine import messages as m
 from edgespec.engine.frames import FrameError, read_frame, write_frame
-from edgespec.engine.logs import last_lines, new_log_file
+from edgespec.engine.logs import LOG_VARIABLE, last_lines, new_log_file
 from edgespec.errors import EngineError
 
 LOADING = 0
@@ -57,7 +57,7 @@ class EngineProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 # Without a backtrace, llama.cpp does not start a debugger on its way out.
-                env={**os.environ, "GGML_NO_BACKTRACE": "1"},
+                env={**os.environ, "GGML_NO_BACKTRACE": "1", LOG_VARIABLE: str(self.log)},
                 start_new_session=True,  # Ctrl-C in the terminal is for the parent, who cancels
             )
         assert self._child.stdin is not None and self._child.stdout is not None

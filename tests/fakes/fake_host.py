@@ -107,7 +107,7 @@ def done_event(
 
 def empty_stats() -> GenerationStats:
     """Statistics of a reply in which nothing happened."""
-    return GenerationStats.of(Prefilled(0, 0, 0.0), ())
+    return GenerationStats()
 
 
 def loaded(**changes: Any) -> m.Loaded:
@@ -195,6 +195,9 @@ class FakeHost:
     def play(self, steps: Sequence[Step], command: m.Command) -> None:
         number = command.id if isinstance(command, m.Generate) else None
         for step in steps:
+            if step == wait_for_cancel():
+                with self.cancel:
+                    self.cancel.wait_for(lambda: number is not None and self.cancelled >= number)
             if number is not None and self.cancelled >= number:
                 self.send(done_event("", FinishReason.CANCELLED), number)
                 return
@@ -216,9 +219,6 @@ class FakeHost:
                 self.stdout.flush()
             case ("log", line):
                 os.write(2, f"{line}\n".encode())
-            case ("wait_for_cancel",):
-                with self.cancel:
-                    self.cancel.wait_for(lambda: number is not None and self.cancelled >= number)
             case ("hang",):
                 self.deaf = True
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -1,0 +1,211 @@
+"""What the host does for Generate: prompt, drafter, loop, statistics, and an event for everything that happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from edgespec.chat import check_budget
+from edgespec.decoding.drafters.base import Drafter
+from edgespec.decoding.drafters.chain import ChainDrafter
+from edgespec.decoding.drafters.lookup import LookupDrafter
+from edgespec.decoding.drafters.model import ModelDrafter
+from edgespec.decoding.drafters.none import NoDraft
+from edgespec.decoding.length import FixedLength
+from edgespec.decoding.session import Session
+from edgespec.decoding.speculate import speculate
+from edgespec.decoding.stats import StatsBuilder
+from edgespec.engine import messages as m
+from edgespec.engine.loading import Models
+from edgespec.errors import EngineError, ModeError, SettingsError
+from edgespec.llama.sampler import make_sampler
+from edgespec.llama.vocab import TextStream
+from edgespec.types import Finished, FinishReason, Mode, Prefilled, Prefilling, Round
+
+PLAIN_ROUNDS = 3
+"""Rounds without a draft that are enough to tell what a plain step costs; as many are measured if there were fewer."""
+
+Send = Callable[[m.Event], None]
+
+
+class Generator:
+    """Answers Generate with one set of models. What the caches and the lookup index hold stays for the next reply."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._lookups: dict[tuple[int, int], LookupDrafter] = {}
+        self._told: set[str] = set()
+
+    def run(self, command: m.Generate, send: Send, cancelled: Callable[[], bool]) -> None:
+        """Answer, ending with GenerationDone. Raises an EdgeSpecError if that cannot be done."""
+        models, options = self._models, command.options
+        check_options(options)
+        if reason := models.loaded.modes[options.mode]:
+            raise ModeError(f"Mode {options.mode} cannot run: {reason}", _mode_hint(models.loaded))
+        prompt = self._prompt(command, send)
+        target = models.target.session
+        check_budget(len(prompt), target.n_ctx, options.max_tokens)
+        reply = _Reply(command, models.target.model.vocab.piece, send)
+        events = speculate(
+            target,
+            self._drafter(options, cancelled),
+            make_sampler(models.target.model.vocab, options.sampling),
+            prompt,
+            length=FixedLength(options.draft_length),
+            vocabulary=models.target.model.vocab,
+            rng=np.random.default_rng(options.sampling.seed),
+            max_tokens=options.max_tokens,
+            stop=[text.encode() for text in options.stop],
+            cancelled=cancelled,
+        )
+        for event in events:
+            match event:
+                case Round():
+                    reply.round(event)
+                case Prefilling():
+                    send(m.PrefillProgress(command.id, event))
+                case Prefilled():
+                    reply.prefilled(event)
+                case Finished(reason):
+                    reply.finish(reason, self._plain_step(reply, prompt, cancelled))
+
+    def _prompt(self, command: m.Generate, send: Send) -> list[int]:
+        """Tokens of what is to be answered; notices about them are sent, each once."""
+        if (command.prompt is None) == (not command.messages):
+            raise EngineError("A reply needs either messages or a prompt.")
+        if command.prompt is not None:
+            return self._models.prompts.complete(command.prompt)
+        tokens, notices = self._models.prompts.chat(command.messages)
+        for notice in notices:
+            if notice not in self._told:
+                self._told.add(notice)
+                send(m.Notice(command.id, notice))
+        return tokens
+
+    def _drafter(self, options: m.GenerateOptions, cancelled: Callable[[], bool]) -> Drafter:
+        match options.mode:
+            case Mode.PLAIN:
+                return NoDraft()
+            case Mode.LOOKUP:
+                return self._lookup(options)
+            case Mode.DRAFT:
+                return self._model_drafter(options, cancelled)
+            case Mode.AUTO:
+                lookup = self._lookup(options)
+                if self._models.loaded.modes[Mode.DRAFT] is not None:
+                    return lookup
+                return ChainDrafter((lookup, self._model_drafter(options, cancelled)))
+
+    def _lookup(self, options: m.GenerateOptions) -> LookupDrafter:
+        key = (options.min_ngram, options.max_ngram)
+        if key not in self._lookups:
+            self._lookups = {key: LookupDrafter(*key)}
+        return self._lookups[key]
+
+    def _model_drafter(self, options: m.GenerateOptions, cancelled: Callable[[], bool]) -> ModelDrafter:
+        draft = self._models.draft
+        if draft is None:
+            raise ModeError("No draft model was given.", "Give one with --draft, or use --mode lookup.")
+        sampled = options.draft_sampling and options.sampling.temperature > 0
+        return ModelDrafter(
+            draft.session,
+            sampler=make_sampler(draft.model.vocab, options.sampling) if sampled else None,
+            rng=np.random.default_rng((options.sampling.seed, 1)) if sampled else None,
+            cancelled=cancelled,
+            n_vocab=self._models.target.session.n_vocab,
+        )
+
+    def _plain_step(self, reply: _Reply, prompt: list[int], cancelled: Callable[[], bool]) -> float | None:
+        """Seconds of a one-token target pass at this context: seen in the reply, or else measured behind it."""
+        if len(reply.plain_seconds) >= PLAIN_ROUNDS:
+            return median(reply.plain_seconds)
+        if not reply.tokens or self._models.target.session.max_rewind is not None:
+            return None
+        return time_plain_step(self._models.target.session, [*prompt, *reply.tokens], cancelled)
+
+
+class _Reply:
+    """Collects one reply and tells about it."""
+
+    def __init__(self, command: m.Generate, piece: Callable[[int], bytes], send: Send) -> None:
+        self.tokens: list[int] = []
+        self.plain_seconds: list[float] = []
+        self._id, self._mode = command.id, command.options.mode
+        self._piece, self._send = piece, send
+        self._stats = StatsBuilder()
+        self._stream = TextStream()
+        self._texts: list[str] = []
+
+    def prefilled(self, prefilled: Prefilled) -> None:
+        self._stats.prefilled(prefilled)
+        self._send(m.PrefillDone(self._id, prefilled))
+
+    def round(self, round_: Round) -> None:
+        texts = tuple(map(self._stream.feed, round_.pieces))
+        self._send(m.RoundDone(self._id, round_, texts, self._rejected(round_)))
+        self._texts += texts
+        self.tokens += round_.tokens
+        self._stats.add(round_)
+        if not round_.draft.tokens:
+            self.plain_seconds.append(round_.verify_seconds)
+
+    def finish(self, reason: FinishReason, plain_step_seconds: float | None) -> None:
+        text = "".join(self._texts) + self._stream.flush()
+        stats = self._stats.result(plain_step_seconds)
+        self._send(m.GenerationDone(self._id, reason, text, tuple(self.tokens), self._mode, stats))
+
+    def _rejected(self, round_: Round) -> tuple[str, ...]:
+        tokens = round_.draft.tokens[round_.verdict.accepted :]
+        if not tokens:
+            return ()
+        stream = TextStream()
+        return tuple(stream.feed(self._piece(token)) for token in tokens)
+
+
+def time_plain_step(target: Session, context: list[int], cancelled: Callable[[], bool]) -> float | None:
+    """Median seconds of a one-token pass behind all of `context` but its last token; None if that is not possible.
+
+    The first pass only warms up. Every pass is taken back.
+    """
+    length = target.length
+    if length != len(context) - 1 or length >= target.n_ctx:
+        return None
+    seconds = []
+    for _ in range(1 + PLAIN_ROUNDS):
+        if cancelled():
+            return None
+        started = perf_counter()
+        target.decode(context[-1:])
+        seconds.append(perf_counter() - started)
+        if target.reusable(length) != length:  # what is there is right, but cannot be taken back
+            return None
+        target.truncate(length)
+    return median(seconds[1:])
+
+
+def check_options(options: m.GenerateOptions) -> None:
+    """Raise SettingsError for options that have no meaning. The sampler checks its own."""
+    if not 0 <= options.draft_length <= m.MAX_DRAFT_LENGTH:
+        raise SettingsError(
+            f"The draft length must be from 0 to {m.MAX_DRAFT_LENGTH}, got {options.draft_length}.",
+            "Choose another --draft-length.",
+        )
+    if options.max_tokens is not None and options.max_tokens < 1:
+        raise SettingsError(f"A reply needs at least one token, got {options.max_tokens}.", "Choose --max-tokens.")
+    if not 1 <= options.min_ngram <= options.max_ngram:
+        raise SettingsError(
+            f"The shortest n-gram ({options.min_ngram}) must be at least 1 and not longer than the longest "
+            f"({options.max_ngram})."
+        )
+    if "" in options.stop:
+        raise SettingsError("A stop text must not be empty.", "Give --stop a text.")
+    if options.sampling.seed < 0:
+        raise SettingsError(f"The seed must not be negative, got {options.sampling.seed}.", "Choose another --seed.")
+
+
+def _mode_hint(loaded: m.Loaded) -> str:
+    able = [mode.value for mode, reason in loaded.modes.items() if reason is None]
+    return f"These modes can run: {', '.join(able)}." + ("" if loaded.draft else " Give a draft model with --draft.")

@@ -1,0 +1,184 @@
+"""What the host does for Load: check the files, load the models, warm them up, say what they can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+
+from edgespec.chat import PromptBuilder
+from edgespec.engine import messages as m
+from edgespec.llama.library import library
+from edgespec.llama.model import LlamaModel
+from edgespec.llama.session import LlamaSession
+from edgespec.models.pair import check_pair
+from edgespec.models.shards import CheckedModel, check_file
+from edgespec.types import Mode
+
+DEFAULT_CONTEXT = 8192
+"""Most tokens of context if the user names none: what most chats need, and memory that most machines have."""
+
+LARGEST_DRAFT_SHARE = 1 / 8
+"""A draft model that costs more than this share of its target rarely gains."""
+
+CPU_OPERATIONS_PER_PASS = 75 * 10**9
+SHORTEST_CHUNK = 64
+"""Shorter passes read the weights too often for the work they do."""
+
+NO_DRAFT_MODEL = "No draft model was given."
+TARGET_CANNOT_GO_BACK = "This model's memory cannot go back, so nothing can be drafted for it."
+DRAFT_CANNOT_GO_BACK = "The draft model's memory cannot go back far enough to take rejected tokens out again."
+
+
+@dataclass(frozen=True, slots=True)
+class OpenModel:
+    """A model with its one session."""
+
+    model: LlamaModel
+    session: LlamaSession
+
+    @classmethod
+    def load(cls, file: CheckedModel, options: m.LoadOptions, n_ctx: int, max_draft: int) -> OpenModel:
+        """Load weights, make a context and warm it up, which is where kernels that do not fit this processor die.
+
+        `n_ctx` 0 takes the model's own, at most DEFAULT_CONTEXT. Raises ModelLoadError or SettingsError.
+        """
+        model = LlamaModel.load(file.path, gpu_layers=options.gpu_layers, use_extra_bufts=not options.safe_mode)
+        try:
+            session = LlamaSession(
+                model,
+                n_ctx=n_ctx or min(model.n_ctx_train or DEFAULT_CONTEXT, DEFAULT_CONTEXT),
+                n_batch=chunk_length(model.n_params, options),
+                max_draft=max_draft,
+                threads=options.threads,
+                type_k=options.cache_type_k,
+                type_v=options.cache_type_v,
+                flash_attention=options.flash_attention,
+            )
+            session.warm_up()
+        except BaseException:
+            model.close()
+            raise
+        return cls(model, session)
+
+    @property
+    def info(self) -> m.ModelInfo:
+        model, session = self.model, self.session
+        return m.ModelInfo(
+            path=str(model.path),
+            name=model.name,
+            architecture=model.architecture,
+            n_params=model.n_params,
+            size_bytes=model.size_bytes,
+            n_vocab=model.n_vocab,
+            n_ctx=session.n_ctx,
+            n_ctx_train=model.n_ctx_train,
+            has_template=bool(model.chat_template),
+            can_rewind=session.can_rewind,
+        )
+
+    def close(self) -> None:
+        """Free weights and context."""
+        self.model.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """A target, perhaps a draft model, and what was said about them."""
+
+    target: OpenModel
+    draft: OpenModel | None
+    prompts: PromptBuilder
+    loaded: m.Loaded
+
+    def close(self) -> None:
+        """Free everything."""
+        if self.draft is not None:
+            self.draft.close()
+        self.target.close()
+
+
+def load_models(options: m.LoadOptions) -> Models:
+    """Load what `options` asks for. Raises the EdgeSpecError that says why not; nothing stays loaded then.
+
+    Files and pair are checked in Python before native code sees them: seconds instead of minutes, a sentence instead
+    of an abort.
+    """
+    started = perf_counter()
+    target_file = check_file(options.target)
+    draft_file = None
+    if options.draft is not None:
+        draft_file = check_file(options.draft)
+        check_pair(target_file.header, draft_file.header)
+    target = OpenModel.load(target_file, options, options.n_ctx, m.MAX_DRAFT_LENGTH)
+    draft = None
+    try:
+        prompts = PromptBuilder(target.model.chat_template, target.model.vocab)
+        if draft_file is not None:
+            draft = _load_draft(draft_file, options, target)
+        loaded = m.Loaded(
+            target=target.info,
+            draft=None if draft is None else draft.info,
+            modes=modes(target.session, None if draft is None else draft.session),
+            threads=target.session.threads,
+            safe_mode=options.safe_mode,
+            library=library().version,
+            load_seconds=perf_counter() - started,
+            notices=tuple(_notices(target, draft)),
+        )
+    except BaseException:
+        if draft is not None:
+            draft.close()
+        target.close()
+        raise
+    return Models(target, draft, prompts, loaded)
+
+
+def _load_draft(file: CheckedModel, options: m.LoadOptions, target: OpenModel) -> OpenModel:
+    """A draft model needs no more context than its target, and drafts badly behind what it was trained for."""
+    trained = file.header.context_length or target.session.n_ctx
+    # Its passes have one or two rows: a step, with the one token that a round may leave to catch up on.
+    return OpenModel.load(file, options, min(target.session.n_ctx, trained), max_draft=1)
+
+
+def chunk_length(n_params: int, options: m.LoadOptions) -> int:
+    """Prompt tokens for one pass: `n_batch`, but on a CPU no more than it computes in about half a second.
+
+    A cancel waits for the pass that is running. Depends on the model's size only, not on measured time: the length of
+    the passes moves the last bits of the logits, and a seed must give the same reply after every start.
+    """
+    if options.gpu_layers:
+        return options.n_batch
+    tokens = CPU_OPERATIONS_PER_PASS // max(1, 2 * n_params)
+    return min(options.n_batch, max(SHORTEST_CHUNK, 1 << max(0, tokens.bit_length() - 1)))
+
+
+def modes(target: LlamaSession, draft: LlamaSession | None) -> dict[Mode, str | None]:
+    """Every mode, with None if it can run, or the reason why not."""
+    never = None if target.can_rewind else TARGET_CANNOT_GO_BACK
+    without = NO_DRAFT_MODEL if draft is None else None
+    if draft is not None and draft.max_rewind is not None:
+        without = DRAFT_CANNOT_GO_BACK
+    return {Mode.PLAIN: None, Mode.LOOKUP: never, Mode.DRAFT: never or without, Mode.AUTO: never}
+
+
+def _notices(target: OpenModel, draft: OpenModel | None) -> list[str]:
+    notices = []
+    n_ctx, trained = target.session.n_ctx, target.model.n_ctx_train
+    if 0 < trained < n_ctx:
+        notices.append(
+            f"The context of {n_ctx:,} tokens is longer than the {trained:,} this model was trained for: "
+            "what it writes beyond them may make no sense."
+        )
+    if draft is None:
+        return notices
+    if draft.session.n_ctx < n_ctx:
+        notices.append(
+            f"The draft model was trained for {draft.session.n_ctx:,} tokens: behind them it drafts nothing."
+        )
+    share = draft.model.size_bytes / max(1, target.model.size_bytes)
+    if share > LARGEST_DRAFT_SHARE:
+        notices.append(
+            f"The draft model has {share:.0%} of the target's size; drafting rarely pays above "
+            f"{LARGEST_DRAFT_SHARE:.0%}. Compare with --mode plain."
+        )
+    return notices
