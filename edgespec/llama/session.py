@@ -84,8 +84,8 @@ class LlamaSession:
             self.close()
             raise ModelLoadError(f"{model.path.name} keeps no memory of a text, so it cannot generate one.")
         self._decode_c, self._logits_c = lib.llama_decode, lib.llama_get_logits
-        self._address, self._row_count = 0, 0
-        self._rows: NDArray[np.float32] = np.empty((0, self.n_vocab), dtype=np.float32)
+        self._address = 0
+        self._views: dict[int, tuple[NDArray[np.float32], ctypes.c_float]] = {}
         self._prompt = TokenBatch(options.llama_batch, self.n_ctx, outputs=False)
         self.max_rewind = self._probe_rewind()
         rows = options.max_rows if self.max_rewind is None else min(options.max_rows, self.max_rewind + 1)
@@ -116,14 +116,16 @@ class LlamaSession:
         start = len(self._tokens)
         if not 0 < count <= self.max_batch or count > self.n_ctx - start:
             self._refuse(count, self.max_batch)
-        batch = self._round.fill(tokens, start, self.n_vocab)
-        code = self._decode_c(self._handle, batch)
+        code = self._decode_c(self._handle, self._round.fill(tokens, start))
         if code:
             self._failed(code, tokens)
         self._tokens += tokens
         self._last_pass = count
-        rows = self._view(count)
-        if rows[count - 1, 0] != rows[count - 1, 0]:  # NaN spreads over a row and to all later ones
+        address: int = self._logits_c(self._handle)
+        if address != self._address or count not in self._views:
+            self._look_at(address, count)
+        rows, first = self._views[count]
+        if first.value != first.value:  # NaN spreads over its row and all later ones: the last row shows it
             raise DecodeError(
                 "The model computed numbers that are no numbers (NaN).",
                 "The file may be damaged, or this device's kernels faulty: try --gpu-layers 0, or another file.",
@@ -136,7 +138,7 @@ class LlamaSession:
         start = len(self._tokens)
         if not 0 < count <= self.chunk or count > self.n_ctx - start:
             self._refuse(count, self.chunk)
-        code = self._decode_c(self._handle, self._prompt.fill(tokens, start, self.n_vocab))
+        code = self._decode_c(self._handle, self._prompt.fill(tokens, start))
         if code:
             self._failed(code, tokens)
         self._tokens += tokens
@@ -186,8 +188,7 @@ class LlamaSession:
         """
         self._clear()
         token = self._model.vocab.bos if self._model.vocab.bos >= 0 else 0
-        for width in (min(32, self.chunk, self.n_ctx),):
-            self.prefill([token] * width)
+        self.prefill([token] * min(32, self.chunk))
         for width in (1, 4):
             self._clear()
             self.decode([token] * min(width, self.max_batch))
@@ -197,7 +198,7 @@ class LlamaSession:
     def close(self) -> None:
         """Free the context. Views of logits must not be read any more."""
         handle, self._handle = self._handle, 0
-        self._rows = np.empty((0, self.n_vocab), dtype=np.float32)
+        self._views = {}
         self._tokens = []
         self.max_batch = self.chunk = 0
         if handle:
@@ -213,17 +214,16 @@ class LlamaSession:
         if getattr(self, "_handle", 0):
             self.close()
 
-    def _view(self, count: int) -> NDArray[np.float32]:
-        """The rows of the latest pass where llama.cpp keeps them. The buffer moves when it grows."""
-        address: int = self._logits_c(self._handle)
+    def _look_at(self, address: int, count: int) -> None:
+        """Make a view of `count` rows of logits where llama.cpp keeps them. The buffer moves when it grows."""
         if not address:
             raise DecodeError("llama.cpp computed no logits.", "Load the model again.")
-        if address != self._address or count > self._row_count:
-            size = count * self.n_vocab
-            memory = (ctypes.c_float * size).from_address(address)
-            self._rows = np.ctypeslib.as_array(memory).reshape(count, self.n_vocab)
-            self._address, self._row_count = address, count
-        return self._rows[:count]
+        if address != self._address:
+            self._views.clear()
+            self._address = address
+        memory = (ctypes.c_float * (count * self.n_vocab)).from_address(address)
+        rows = np.ctypeslib.as_array(memory).reshape(count, self.n_vocab)
+        self._views[count] = rows, ctypes.c_float.from_address(address + rows[count - 1].nbytes * (count - 1))
 
     def _refuse(self, count: int, most: int) -> None:
         if not self._handle:

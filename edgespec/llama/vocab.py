@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import numpy as np
 
 from edgespec.errors import EdgeSpecError
 from edgespec.llama.library import Library
+from edgespec.llama.longtext import safe_parts
 
 if TYPE_CHECKING:
     from edgespec.llama.model import LlamaModel
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 ATTR_UNKNOWN = 1 << 0
 ATTR_CONTROL = 1 << 3
 ATTR_USER_DEFINED = 1 << 4
+_TYPE_BPE = 2
 
 
 class LlamaVocab:
@@ -39,6 +42,7 @@ class LlamaVocab:
         self.eos: int = library.llama_vocab_eos(handle)
         self.add_bos: bool = library.llama_vocab_get_add_bos(handle)
         self.add_eos: bool = library.llama_vocab_get_add_eos(handle)
+        self._regex_splits: bool = library.llama_vocab_type(handle) == _TYPE_BPE
         self._pieces: dict[int, bytes] = {}
         self._buffer = np.zeros(256, dtype=np.uint8)
 
@@ -51,6 +55,14 @@ class LlamaVocab:
                 which is what text typed by a user must be.
         """
         self._check_open()
+        parts = safe_parts(text, self._special_pattern if parse_special else None) if self._regex_splits else [text]
+        if len(parts) == 1:
+            return self._tokenize(text, add_special, parse_special)
+        tokens = [token for part in parts for token in self._tokenize(part, False, parse_special)]
+        before = [self.bos] if add_special and self.add_bos else []
+        return [*before, *tokens, *([self.eos] if add_special and self.add_eos else [])]
+
+    def _tokenize(self, text: str, add_special: bool, parse_special: bool) -> list[int]:
         data = text.encode("utf-8", "replace")
         room = len(data) + 8
         while True:
@@ -93,6 +105,11 @@ class LlamaVocab:
         attr, handle = self._lib.llama_vocab_get_attr, self._handle
         special = ATTR_CONTROL | ATTR_USER_DEFINED
         return frozenset(self.text(token) for token in range(self.n_tokens) if attr(handle, token) & special)
+
+    @cached_property
+    def _special_pattern(self) -> re.Pattern[str]:
+        texts = sorted(filter(None, self.special_texts), key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, texts)) or r"(?!)")
 
     def text(self, token: int) -> str:
         """The token as the vocabulary writes it (a name for control tokens); "" for -1."""
