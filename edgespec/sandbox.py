@@ -106,6 +106,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             trim_blocks=True,
             lstrip_blocks=True,
             optimized=False,
+            finalize=self._finalize,
             extensions=["jinja2.ext.loopcontrols", _Generation],
         )
         self.spent = 0
@@ -114,6 +115,11 @@ class _Environment(ImmutableSandboxedEnvironment):
         self.filters = {name: self._bounded(function) for name, function in filters.items()}
         self.globals = {name: self.globals[name] for name in ("range", "dict", "namespace")}
         self.globals |= {"raise_exception": _raise_exception, "strftime_now": _strftime_now}
+
+    def _finalize(self, value: Any) -> Any:
+        """Called for everything that is written out."""
+        self._room(_written(value))
+        return value
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
@@ -132,13 +138,14 @@ class _Environment(ImmutableSandboxedEnvironment):
         elif operator == "*":
             self._room(_length(left) * _number(right) + _length(right) * _number(left))
         elif operator == "%" and isinstance(left, str):
-            self._check_format(left, right if isinstance(right, tuple) else (right,))
+            self._check_format(left, (right,))
         return self._count(super().call_binop(context, operator, left, right))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         __self._check_arguments(args, kwargs)
         owner = getattr(__obj, "__self__", None)
         if isinstance(owner, str):
+            __self._room(sum(map(_written, (*args, *kwargs.values()))))
             __self._check_method(owner, getattr(__obj, "__name__", ""), args)
         return __self._count(super().call(__context, __obj, *args, **kwargs))
 
@@ -160,11 +167,10 @@ class _Environment(ImmutableSandboxedEnvironment):
         @wraps(function)
         def bounded(*args: Any, **kwargs: Any) -> Any:
             self._check_arguments(args, kwargs)
+            self._room(sum(map(_written, (*args, *kwargs.values()))))
             texts = [argument for argument in args if isinstance(argument, str)]
             if function is jinja2.filters.do_replace and len(texts) >= 3:
                 self._check_method(texts[0], "replace", tuple(texts[1:]))
-            if function is _concat:
-                self._room(sum(_length(part) for part in args[0]))
             if function is jinja2.filters.do_join:
                 args = self._checked_join(args, kwargs)
             return self._count(function(*args, **kwargs))
@@ -188,14 +194,14 @@ class _Environment(ImmutableSandboxedEnvironment):
         """The arguments of the join filter, its parts turned from an iterator into a list to be measured."""
         context, parts, *rest = args
         parts = list(parts)
-        between = max((_length(text) for text in (*rest, *kwargs.values())), default=0)
-        self._room(sum(_length(part) for part in parts) + between * len(parts))
+        between = max(map(_written, (*rest, *kwargs.values())), default=0)
+        self._room(_written(parts) + between * len(parts))
         return (context, parts, *rest)
 
     def _check_format(self, text: str, args: tuple[Any, ...]) -> None:
         if _PADDING.search(text):
             raise _Limit("it pads texts too far")
-        longest = max((_length(argument) for argument in args), default=0)
+        longest = max(map(_written, args), default=0)
         self._room(len(text) + (text.count("%") + text.count("{")) * longest)
 
     def _room(self, length: int) -> None:
@@ -275,6 +281,24 @@ def _strftime_now(form: str) -> str:
 
 def _length(value: Any) -> int:
     return len(value) if isinstance(value, str | bytes | list | tuple) else 0
+
+
+def _written(value: Any) -> int:
+    """About how long a value is once written out; stops counting beyond what is allowed.
+
+    A short list may hold one long text a thousand times.
+    """
+    total = 0
+    waiting = [value]
+    while waiting and total <= MAX_TEXT:
+        item = waiting.pop()
+        total += max(1, _length(item))
+        if isinstance(item, Mapping):
+            waiting += item.keys()
+            waiting += item.values()
+        elif isinstance(item, list | tuple):
+            waiting += item
+    return total
 
 
 def _number(value: Any) -> int:

@@ -160,6 +160,7 @@ class PlainChat:
         conversation = self._conversation.add_user(text)
         options = self._options if self._seeded else fresh_seed(self._options)
         printer = ReplyPrinter(sys.stdout, marks=True)
+        reply: str | None
         try:
             reply = self._stream(conversation, options, printer)
         except EdgeSpecError as error:
