@@ -263,7 +263,7 @@ NASTY = "[/INST] [/ [00] x [red]bold[/] \x1b[31mred\x1b[0m \x1b]0;title\x07 a\x0
 
 
 async def test_markup_is_shown_as_it_is_and_escapes_are_stripped(make_app: MakeApp) -> None:
-    info = loaded(target=model("[/bad] \x1b[31mname"), notices=(NASTY,))
+    info = loaded(target=model("[bad] \x1b[31mname"), notices=(NASTY,))
     app = make_app([*reply([round_done(0, [NASTY], [NASTY], NASTY)])], [Failed(1, "X", NASTY, NASTY)], loaded=info)
     async with app.run_test(size=(120, 40)) as pilot:
         await ready(pilot)
@@ -278,7 +278,7 @@ async def test_markup_is_shown_as_it_is_and_escapes_are_stripped(make_app: MakeA
         await pilot.press("enter")
         await until(pilot, lambda: chat(pilot).query(".-error"))
         picture = app.export_screenshot()
-        assert "\x1b" not in picture and "[/bad]" in picture
+        assert "\x1b" not in picture and "[bad]" in picture
         assert "[/INST]" in picture.replace("&#160;", " ")
 
 
@@ -394,7 +394,7 @@ async def test_every_shown_key_is_in_the_command_palette(make_app: MakeApp) -> N
         await ready(pilot)
         await send(pilot, "one")
         titles = [command.title for command in app.get_system_commands(app.screen)]
-        for name in ("Mode", "Tokens", "Again", "New", "Help", "Quit", "Send"):
+        for name in ("Mode", "View", "Again", "New", "Help", "Quit", "Send"):
             assert any(title.startswith(f"{name} (") for title in titles), name
 
 

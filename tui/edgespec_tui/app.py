@@ -26,6 +26,7 @@ class EdgeSpecApp(App[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "Copy, stop or quit", show=False, priority=True),
+        Binding("ctrl+p", "command_palette", "More", priority=True, tooltip="All commands"),
         Binding("ctrl+q", "quit", "Quit", priority=True, tooltip="Leave; the engine ends too"),
     ]
 
@@ -53,7 +54,7 @@ class EdgeSpecApp(App[None]):
         yield from super().get_system_commands(screen)
         for active in screen.active_bindings.values():
             binding = active.binding
-            if binding.show and active.enabled and binding.description:
+            if binding.show and binding.action != "command_palette" and active.enabled and binding.description:
                 yield SystemCommand(
                     f"{binding.description} ({self.get_key_display(binding)})",
                     binding.tooltip or binding.description,

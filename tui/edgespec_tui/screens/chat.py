@@ -44,7 +44,7 @@ class ChatScreen(Screen[None]):
         Binding("escape", "stop", "Stop", key_display="esc", tooltip="Stop the reply in progress"),
         Binding("f1", "app.help", "Help", tooltip="Keys, marks and figures explained"),
         Binding("f2", "next_mode", "Mode", tooltip="Choose how drafts are made, from the next reply on"),
-        Binding("f3", "toggle_tokens", "Tokens", tooltip="Switch between marked tokens and formatted text"),
+        Binding("f3", "toggle_tokens", "View", tooltip="Switch between marked tokens and formatted text"),
         Binding("f5", "again", "Again", tooltip="Answer the last message once more"),
         Binding("ctrl+n", "new_chat", "New", priority=True, tooltip="Start a new chat with the same models"),
         Binding("pageup", "scroll(-1)", "Scroll up", show=False, priority=True),
@@ -82,7 +82,7 @@ class ChatScreen(Screen[None]):
             yield Conversation()
             yield StatsPanel()
         yield Composer()
-        yield Footer(compact=True)
+        yield Footer(show_command_palette=False, compact=True)
         yield TooSmall()
 
     async def on_mount(self) -> None:
@@ -112,14 +112,16 @@ class ChatScreen(Screen[None]):
         if self._loading is not None:
             await self._loading.remove()
         await self._use(message.loaded)
-        context = f"{message.loaded.target.n_ctx:,} tokens of context"
-        await self._conversation.note(f"Ready: {message.loaded.target.name}, {context}. Enter sends, F1 helps.")
+        target = message.loaded.target
+        await self._conversation.note(
+            f"Ready in {message.loaded.load_seconds:.1f} s, {target.n_ctx:,} tokens of context. Enter sends, F1 helps."
+        )
 
-    async def _use(self, loaded: Loaded) -> None:
+    async def _use(self, loaded: Loaded, before: Reply | None = None) -> None:
         self._loaded = loaded
         self.query_one(StatusBar).show_models(loaded)
         for notice in loaded.notices:
-            await self._conversation.note(notice, "warning")
+            await self._conversation.note(notice, "warning", before=before)
         if (reason := loaded.modes.get(self._options.mode)) is not None:
             runs = Mode.LOOKUP if loaded.modes.get(Mode.LOOKUP, "") is None else Mode.PLAIN
             await self._conversation.note(f"{self._options.mode} cannot run: {reason} Using {runs} instead.", "warning")
@@ -173,10 +175,10 @@ class ChatScreen(Screen[None]):
             return
         await exchange.take(events)
         if exchange.reloaded is not None:
-            await self._use(exchange.reloaded)
+            await self._use(exchange.reloaded, before=exchange.reply)
             exchange.reloaded = None
         while exchange.notices:
-            await self._conversation.note(exchange.notices.pop(0))
+            await self._conversation.note(exchange.notices.pop(0), before=exchange.reply)
         self.query_one(StatsPanel).show(exchange.stats, exchange.figures.pace, exchange.why)
         if self._loaded is not None:
             self.query_one(StatusBar).show_context(exchange.context_used, self._loaded.target.n_ctx)
@@ -185,6 +187,7 @@ class ChatScreen(Screen[None]):
 
     async def _ended(self, exchange: Exchange) -> None:
         self._exchange = None
+        self.query_one(Composer).hint("")
         match exchange.ending:
             case GenerationDone(text=text, stats=stats):
                 self._dialogue.answer(text)

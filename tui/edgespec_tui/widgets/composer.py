@@ -42,7 +42,7 @@ class Composer(TextArea):
         )
         self._sent: list[str] = []
         self._back = 0
-        self._hint = ""
+        self._hint = self._hinted = ""
 
     def remember(self, text: str) -> None:
         """Keep a sent message for the up key, and empty the box."""
@@ -56,8 +56,8 @@ class Composer(TextArea):
             self._fill(text)
 
     def hint(self, text: str) -> None:
-        """Show a short remark on the box's edge until the next key."""
-        self._hint = text
+        """Show a short remark on the box's edge until the text changes."""
+        self._hint, self._hinted = text, self.text
         self._label()
 
     def action_submit(self) -> None:
@@ -95,7 +95,8 @@ class Composer(TextArea):
             self.move_cursor(result.end_location)
 
     def on_text_area_changed(self) -> None:
-        self._hint = ""
+        if self.text != self._hinted:
+            self._hint = ""
         self._label()
 
     def _label(self) -> None:

@@ -17,10 +17,10 @@ class Conversation(VerticalScroll):
     def on_mount(self) -> None:
         self.anchor()
 
-    async def note(self, text: str, kind: str = "info", hint: str = "") -> Note:
-        """Add a line that is not part of the chat."""
+    async def note(self, text: str, kind: str = "info", hint: str = "", before: Reply | None = None) -> Note:
+        """Add a line that is not part of the chat, at the end or before a reply it is about."""
         note = Note(text, kind, hint)
-        await self.mount(note)
+        await self.mount(note, before=before)
         return note
 
     async def exchange(self, question: str, *, tokens_shown: bool) -> Reply:

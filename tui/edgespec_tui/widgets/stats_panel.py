@@ -9,7 +9,7 @@ from edgespec.decoding.stats import GenerationStats
 from edgespec_tui.figures import ENOUGH_DRAFTED, Pace
 from edgespec_tui.widgets.token_flow import BONUS_DOT
 
-BAR = 18
+BAR = 17
 Part = str | tuple[str, str]
 HEADING = "bold $text-primary"
 MUTED = "$foreground-muted"
@@ -53,13 +53,13 @@ def _drafts(stats: GenerationStats) -> list[Part]:
     alpha = stats.alpha if enough else None
     return [
         ("\nDRAFTS\n", HEADING),
-        f"  drafted {stats.drafted:>6}   accepted   {stats.accepted:>6}\n",
-        f"  passes  {stats.rounds:>6}   acceptance {share:>6}\n",
-        f"  τ       {_number(stats.mean_acceptance_length, 2):>6}   α          {_number(alpha, 2):>6}\n",
+        f"  drafted {stats.drafted:>6}  accepted   {stats.accepted:>6}\n",
+        f"  passes  {stats.rounds:>6}  acceptance {share:>6}\n",
+        f"  τ       {_number(stats.mean_acceptance_length, 2):>6}  α          {_number(alpha, 2):>6}\n",
     ]
 
 
-def _rounds(stats: GenerationStats, most: int = 8) -> list[Part]:
+def _rounds(stats: GenerationStats, most: int = 6) -> list[Part]:
     histogram = list(stats.acceptance_histogram)
     if len(histogram) > most + 1:
         histogram = [*histogram[:most], sum(histogram[most:])]
@@ -69,7 +69,7 @@ def _rounds(stats: GenerationStats, most: int = 8) -> list[Part]:
         label = f"{accepted}+" if accepted == most else f"{accepted} "
         parts += [f"  {label} ", (f"{'█' * round(passes / top * BAR):<{BAR}}", "$text-accent"), f" {passes:>5}\n"]
     if stats.drafted >= ENOUGH_DRAFTED and stats.acceptance_by_position:
-        kept = " ".join(f"{rate:.2f}".lstrip("0") for rate in stats.acceptance_by_position[:7])
+        kept = " ".join(f"{rate:.2f}".lstrip("0") for rate in stats.acceptance_by_position[:5])
         parts += [("  by position ", MUTED), f"{kept}\n"]
     return parts
 
@@ -77,11 +77,8 @@ def _rounds(stats: GenerationStats, most: int = 8) -> list[Part]:
 def _time(stats: GenerationStats) -> list[Part]:
     spans = {"draft": stats.draft_seconds, "verify": stats.verify_seconds, "other": stats.overhead_seconds}
     total = sum(spans.values())
-    parts: list[Part] = [("\nTIME\n", HEADING)]
-    for name, seconds in spans.items():
-        share = seconds / total if total else 0.0
-        parts += [f"  {name:<6} ", (f"{'█' * round(share * 14):<14}", MUTED), f" {share:>4.0%}\n"]
-    return parts
+    shares = [f"{name} {seconds / total if total else 0.0:>3.0%}" for name, seconds in spans.items()]
+    return [("\nTIME\n", HEADING), f"  {'  '.join(shares)}\n"]
 
 
 def _legend() -> list[Part]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Static
 
-from edgespec.engine.messages import Loaded
+from edgespec.engine.messages import Loaded, ModelInfo
 from edgespec_tui.text import one_line
 
 
@@ -22,9 +24,9 @@ class StatusBar(Horizontal):
 
     def show_models(self, loaded: Loaded) -> None:
         """Name what is loaded."""
-        parts: list[str | tuple[str, str]] = [one_line(loaded.target.name)]
+        parts: list[str | tuple[str, str]] = [model_name(loaded.target)]
         if loaded.draft is not None:
-            parts += [("  +  ", "$foreground-muted"), one_line(loaded.draft.name)]
+            parts += [("  +  ", "$foreground-muted"), model_name(loaded.draft)]
         if loaded.safe_mode:
             parts.append(("  safe mode", "$text-warning"))
         self.query_one("#models", Static).update(Content.assemble(*parts))
@@ -47,3 +49,8 @@ class StatusBar(Horizontal):
         style = "$text-error" if share > 0.95 else "$text-warning" if share > 0.8 else "$foreground-muted"
         text = Content.assemble((f"ctx {used:,} / {n_ctx:,} ", style), (block, style))
         self.query_one("#context", Static).update(text)
+
+
+def model_name(model: ModelInfo) -> str:
+    """What people call a model: its file, which says the quantisation too."""
+    return one_line(Path(model.path).stem or model.name)

@@ -1,0 +1,137 @@
+"""Pictures of every state of the chat; run pytest with --snapshot-update after a wanted change."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from threading import Event as Flag
+
+import pytest
+from conftest import MakeApp, until
+from edgespec_tui.screens.chat import ChatScreen
+from edgespec_tui.widgets.composer import Composer
+from edgespec_tui.widgets.note import Note
+from scripted_engine import CODE, done, loaded, model, reply, words
+from textual.pilot import Pilot
+
+from edgespec.engine.messages import EngineLost, PrefillDone
+from edgespec.errors import ModelFileError
+from edgespec.types import Prefilled
+
+Before = Callable[[Pilot[None]], Awaitable[None]]
+Compare = Callable[..., bool]
+WIDE = (110, 32)
+
+
+def asking(*questions: str, last_words: str = "", keys: tuple[str, ...] = ()) -> Before:
+    """Ask, wait until each is answered (the last one up to `last_words` if given), and press keys."""
+
+    async def run(pilot: Pilot[None]) -> None:
+        chat = pilot.app.screen_stack[0]
+        assert isinstance(chat, ChatScreen)
+        box = chat.query_one(Composer)
+        box.cursor_blink = False
+        await until(pilot, lambda: any("Ready" in str(note.render()) for note in chat.query(Note)))
+        for question in questions:
+            box.load_text(question)
+            await pilot.press("enter")
+            held = last_words and question is questions[-1]
+            if held:
+                await until(pilot, lambda: any(last_words in reply.text for reply in chat.query("Reply")))
+            else:
+                await until(pilot, lambda: not chat.replying and not box.text)
+        await pilot.press(*keys)
+        await pilot.pause()
+
+    return run
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    pilot.app.screen.query_one(Composer).cursor_blink = False
+    await until(pilot, lambda: pilot.app.screen.query(Note))
+    await until(pilot, lambda: not pilot.app.screen.query(".-busy"))
+
+
+def test_empty(make_app: MakeApp, snap_compare: Compare) -> None:
+    """No message yet: keys, models, mode and the legend are there."""
+    assert snap_compare(make_app(), terminal_size=WIDE, run_before=asking())
+
+
+def test_loading(make_app: MakeApp, snap_compare: Compare) -> None:
+    """The models are being loaded; one can write already."""
+
+    async def run(pilot: Pilot[None]) -> None:
+        pilot.app.screen.query_one(Composer).cursor_blink = False
+        await pilot.press(*"hello")
+
+    gate = Flag()
+    app = make_app(gate=gate)
+    assert snap_compare(app, terminal_size=WIDE, run_before=run)
+    gate.set()
+
+
+def test_streaming(make_app: MakeApp, snap_compare: Compare) -> None:
+    """In the middle of a reply: marks, what was thrown away, the caret, live figures."""
+    app = make_app([PrefillDone(1, Prefilled(42, 0, 0.2)), *CODE[:6], Flag()])
+    assert snap_compare(app, terminal_size=WIDE, run_before=asking("Rename values to data.", last_words=" data"))
+
+
+def test_finished(make_app: MakeApp, snap_compare: Compare) -> None:
+    """A finished reply in the token view, with the engine's figures."""
+    app = make_app(reply(words("Of course.")), reply(CODE))
+    assert snap_compare(app, terminal_size=WIDE, run_before=asking("Can you edit code?", "Rename values to data."))
+
+
+def test_formatted(make_app: MakeApp, snap_compare: Compare) -> None:
+    """The same reply as Markdown."""
+    assert snap_compare(make_app(reply(CODE)), terminal_size=WIDE, run_before=asking("Rename it.", keys=("f3",)))
+
+
+def test_load_error(make_app: MakeApp, snap_compare: Compare) -> None:
+    """A model that cannot be loaded: a sentence and what to do."""
+    error = ModelFileError("tiny.gguf is 41 MB shorter than its header says.", "Try: edgespec download demo")
+    assert snap_compare(make_app(error=error), terminal_size=WIDE, run_before=settled)
+
+
+def test_engine_lost(make_app: MakeApp, snap_compare: Compare) -> None:
+    """The engine died in a reply: its text stays, and the note says how to go on."""
+    app = make_app([*CODE[:4], EngineLost("SIGKILL", -9, ())])
+    assert snap_compare(app, terminal_size=WIDE, run_before=asking("Rename it."))
+
+
+def test_narrow(make_app: MakeApp, snap_compare: Compare) -> None:
+    """80x24: the panel is folded into the line under the reply."""
+    assert snap_compare(make_app(reply(CODE)), terminal_size=(80, 24), run_before=asking("Rename it."))
+
+
+def test_small(make_app: MakeApp, snap_compare: Compare) -> None:
+    """40x10 is the least that is still a chat."""
+    assert snap_compare(make_app(reply(words("Hi."))), terminal_size=(40, 10), run_before=asking("Hello"))
+
+
+def test_too_small(make_app: MakeApp, snap_compare: Compare) -> None:
+    """Below 40x10 there is a note."""
+    assert snap_compare(make_app(), terminal_size=(30, 8), run_before=asking())
+
+
+def test_very_wide(make_app: MakeApp, snap_compare: Compare) -> None:
+    """200x50: lines stay readable."""
+    pair = loaded(draft=model("Tiny 135M Q8_0"))
+    assert snap_compare(make_app(reply(CODE), loaded=pair), terminal_size=(200, 50), run_before=asking("Rename it."))
+
+
+@pytest.mark.parametrize("theme", ["textual-light", "ansi-dark", "nord"])
+def test_themes(make_app: MakeApp, snap_compare: Compare, theme: str) -> None:
+    """Light, the terminal's own colours, and one more."""
+    assert snap_compare(make_app(reply(CODE), theme=theme), terminal_size=WIDE, run_before=asking("Rename it."))
+
+
+def test_no_colour(make_app: MakeApp, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without colour underline, bold, dot and strike-through say the same."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = make_app([*CODE, done(CODE)])
+    assert snap_compare(app, terminal_size=WIDE, run_before=asking("Rename it."))
+
+
+def test_help(make_app: MakeApp, snap_compare: Compare) -> None:
+    """F1: keys, modes, marks and figures."""
+    assert snap_compare(make_app(), terminal_size=(110, 40), run_before=asking(keys=("f1",)))
