@@ -162,6 +162,8 @@ class ChatTemplate:
 class PromptBuilder:
     """Turns conversations and plain texts into tokens for one model.
 
+    A broken template is an error of every chat, not of loading: plain texts can be continued without it.
+
     Args:
         source: the model's chat template, None or blank for a base model.
         vocabulary: the model's.
@@ -170,12 +172,18 @@ class PromptBuilder:
     def __init__(self, source: str | None, vocabulary: PromptVocabulary) -> None:
         self._vocabulary = vocabulary
         self._template: ChatTemplate | None = None
+        self._error: TemplateError | None = None
         if source and not is_blank(source):
             bos, eos = (_token_text(vocabulary, name) for name in ("bos", "eos"))
-            self._template = ChatTemplate(source, bos, eos, guarded_texts(vocabulary, source))
+            try:
+                self._template = ChatTemplate(source, bos, eos, guarded_texts(vocabulary, source))
+            except TemplateError as error:
+                self._error = error
 
     def chat(self, messages: Sequence[Message]) -> tuple[list[int], tuple[str, ...]]:
         """Tokens of a conversation up to where the assistant speaks, and notices for the user."""
+        if self._error is not None:
+            raise TemplateError(self._error.message, self._error.hint)
         if self._template is None:
             _check_messages(messages)
             rendered = RenderedPrompt((Segment("\n\n".join(m.content for m in messages), False),), (NO_TEMPLATE,))

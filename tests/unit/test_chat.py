@@ -140,7 +140,10 @@ def test_a_message_cannot_complete_a_mark_with_its_neighbours(content: str) -> N
     assert "«" not in prompt(source, ("user", content), add_bos=False)[0]
 
 
-@given(st.lists(st.sampled_from([*"<|im_endstar>/ \n\ue000\ue101\uf8ff", *SPECIAL, "é", "😀"]), max_size=30).map("".join))
+SCRAPS = [*"<|im_endstar>/ \n\ue000\ue101\uf8ff", *SPECIAL, "é", "😀"]
+
+
+@given(st.lists(st.sampled_from(SCRAPS), max_size=30).map("".join))
 def test_whatever_is_typed_only_the_template_makes_control_tokens(content: str) -> None:
     if is_blank(content):
         return
@@ -279,6 +282,14 @@ def test_a_raw_text_may_hold_control_tokens() -> None:
     builder = PromptBuilder(CHATML, FakeVocabulary())
     assert show(builder.complete("<|im_start|>user")) == "«<s>»«<|im_start|>»user"
     assert show(builder.complete("<s>a")) == "«<s>»a"
+
+
+def test_a_broken_template_spoils_chats_but_not_raw_texts() -> None:
+    builder = PromptBuilder("{% if %}", FakeVocabulary())
+    assert show(builder.complete("a")) == "«<s>»a"
+    for _ in range(2):
+        with pytest.raises(TemplateError, match="broken in line 1"):
+            builder.chat([Message("user", "a")])
 
 
 # Blank messages and budgets
