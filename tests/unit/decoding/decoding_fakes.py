@@ -50,7 +50,7 @@ def scripted_logits(script: Sequence[int], start: int, n_vocab: int) -> Logits:
 
 
 class FakeSession:
-    """A Session over a function of the tokens in its cache. Counts how often each position was evaluated."""
+    """A Session over a function of the tokens in its cache. Names everything it evaluates."""
 
     def __init__(
         self, logits: Logits, n_vocab: int, *, n_ctx: int = 4096, max_batch: int = 64, chunk: int = 16,
@@ -63,7 +63,9 @@ class FakeSession:
         self.decoded: list[tuple[int, ...]] = []
         self.prefilled: list[tuple[int, ...]] = []
         self.truncations: list[int] = []
-        self.evaluated: list[tuple[int, int]] = []
+        self.evaluated: list[int] = []
+        """A name for each evaluated token and all before it: the same twice means the same work twice."""
+        self._names = [0]
         self.closed = False
         self.fail_at: int | None = None
 
@@ -103,6 +105,7 @@ class FakeSession:
             raise DecodeError("This memory cannot go back.")
         self.truncations.append(length)
         del self._cache[length:]
+        del self._names[length + 1 :]
 
     def close(self) -> None:
         self.closed = True
@@ -112,8 +115,9 @@ class FakeSession:
             raise AssertionError(f"token {token} is not in the vocabulary")
         if len(self._cache) >= self._n_ctx:
             raise AssertionError("the cache is full")
-        self.evaluated.append((len(self._cache), token))
         self._cache.append(token)
+        self._names.append(hash((self._names[-1], token)))
+        self.evaluated.append(self._names[-1])
 
 
 class FakeVocabulary:

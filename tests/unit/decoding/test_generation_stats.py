@@ -10,7 +10,13 @@ from decoding_fakes import FakeSession, ScriptedDrafter, generate, hashed_logits
 from edgespec.decoding.stats import GenerationStats, StatsBuilder
 from edgespec.types import Draft, Origin, Prefilled, Round, Verdict
 
-NAMES = ["prompt_tokens", "cached_tokens", "prompt_seconds", "prompt_tokens_per_second", "seconds_to_first_token", "emitted_tokens", "decode_seconds", "decode_tokens_per_second", "rounds", "drafted", "accepted", "draft_acceptance_rate", "alpha", "mean_acceptance_length", "acceptance_histogram", "acceptance_by_position", "draft_seconds", "verify_seconds", "overhead_seconds", "plain_step_seconds", "measured_speedup", "predicted_speedup"]
+NAMES = [
+    "prompt_tokens", "cached_tokens", "prompt_seconds", "prompt_tokens_per_second", "seconds_to_first_token",
+    "emitted_tokens", "decode_seconds", "decode_tokens_per_second", "rounds", "drafted", "accepted",
+    "draft_acceptance_rate", "alpha", "mean_acceptance_length", "acceptance_histogram", "acceptance_by_position",
+    "draft_seconds", "verify_seconds", "overhead_seconds", "plain_step_seconds", "measured_speedup",
+    "predicted_speedup",
+]  # fmt: skip
 
 
 def make_round(index, drafted, accepted, draft=0.5, verify=2.0, overhead=0.25):
