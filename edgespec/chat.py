@@ -1,68 +1,29 @@
-"""Conversations, and how they become tokens: chat template, guarded user text, one BOS, a budget.
-
-A chat template writes control markers such as `<|im_end|>` that must become control tokens; the same characters typed
-by a person must stay text. Both end up in one rendered string, so before rendering every control text inside a message
-is swapped for a placeholder: private-use characters around a random nonce. Afterwards the string is cut at the
-placeholders; between them nothing of a person's text can be read as control, so those parts are tokenised with special
-tokens, and the texts behind the placeholders without.
-"""
+"""Conversations, and how they become tokens: the chat template and what it refuses, one BOS, a budget."""
 
 from __future__ import annotations
 
-import re
-import secrets
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any
 
 from edgespec.engine.messages import Message
 from edgespec.errors import ContextFullError, TemplateError
+from edgespec.guard import (
+    RAW_HINT,
+    Guard,
+    PromptVocabulary,
+    Segment,
+    cut,
+    guarded_texts,
+    is_blank,
+    tokenize_segment,
+)
 
 ROLES = ("system", "user", "assistant")
-THINKING_MARKS = ("<think>", "</think>", "[THINK]", "[/THINK]")
-"""Left alone in the assistant's own earlier words: templates look for them to leave old thinking out."""
-
 SYSTEM_FOLDED = "This model's chat template has no system role: the system text was put in front of your first message."
 TURNS_MERGED = "This model's chat template wants turns that alternate: consecutive messages of one role were joined."
 NO_TEMPLATE = "This model has no chat template (a base model): it continues your text instead of answering it."
-
-_RAW_HINT = "Try --raw to continue the plain text, or another file of this model."
-_NONCE_LENGTH = 8
-_INDEX_LENGTH = 3
-
-
-class PromptVocabulary(Protocol):
-    """What prompts need to know about tokens."""
-
-    @property
-    def bos(self) -> int:
-        """The beginning-of-sequence token; negative if there is none."""
-
-    @property
-    def add_bos(self) -> bool:
-        """Does the model expect that token in front of every prompt?"""
-
-    @property
-    def special_texts(self) -> Collection[str]:
-        """Texts of control and user-defined tokens."""
-
-    def text(self, token: int) -> str:
-        """The text of a token as the vocabulary lists it."""
-
-    def piece(self, token: int) -> bytes:
-        """The bytes this token adds to the text."""
-
-    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
-        """The tokens of a text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A stretch of prompt text; `special` where control texts in it are meant as control tokens."""
-
-    text: str
-    special: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +82,7 @@ class ChatTemplate:
 
         self._template = Template(source)
         self._tokens = {"bos_token": bos, "eos_token": eos}
-        self._guard = _Guard(guarded)
+        self._guard = Guard(guarded)
 
     def render(self, messages: Sequence[Message]) -> RenderedPrompt:
         """The conversation as text up to where the assistant speaks.
@@ -136,7 +97,7 @@ class ChatTemplate:
             texts: list[str] = []
             guarded = [self._guard.hide(message, nonce, texts) for message in shaped]
             try:
-                return RenderedPrompt(_cut(self._attempt(guarded), nonce, texts), notices)
+                return RenderedPrompt(cut(self._attempt(guarded), nonce, texts), notices)
             except TemplateError as error:
                 errors.append(error)
         raise errors[0]
@@ -155,7 +116,7 @@ class ChatTemplate:
                 continue
             if all(part in text for part in wanted):
                 return text
-            errors.append(TemplateError("The chat template leaves out what you wrote.", _RAW_HINT))
+            errors.append(TemplateError("The chat template leaves out what you wrote.", RAW_HINT))
         raise errors[0]
 
 
@@ -202,27 +163,12 @@ def tokenize(rendered: RenderedPrompt, vocabulary: PromptVocabulary) -> list[int
     tokens: list[int] = []
     for segment in rendered.segments:
         if segment.text:
-            tokens += _tokenize_segment(segment, vocabulary, first=not tokens)
+            tokens += tokenize_segment(segment, vocabulary, first=not tokens)
     bos = vocabulary.bos
     if bos < 0:
         return tokens
     written = next((i for i, token in enumerate(tokens) if token != bos), len(tokens))
     return [bos] * min(1, written + vocabulary.add_bos) + tokens[written:]
-
-
-def guarded_texts(vocabulary: PromptVocabulary, source: str = "") -> list[str]:
-    """The special texts that a person's text must not produce.
-
-    All control tokens, and of the user-defined ones those that the template uses as marks. The rest, such as the
-    HTML tags of some vocabularies, are ordinary words to the model; blank ones must stay for templates to trim.
-    """
-
-    def is_control(text: str) -> bool:
-        plain, special = (vocabulary.tokenize(text, add_special=False, parse_special=flag) for flag in (False, True))
-        return plain != special
-
-    texts = {text for text in vocabulary.special_texts if not is_blank(text)}
-    return [text for text in texts if text in source or is_control(text)]
 
 
 def check_budget(n_prompt: int, n_ctx: int, max_tokens: int | None = None) -> None:
@@ -239,77 +185,10 @@ def check_budget(n_prompt: int, n_ctx: int, max_tokens: int | None = None) -> No
     )
 
 
-def is_blank(text: str) -> bool:
-    """Nothing to read: empty, or only space and invisible characters."""
-    return not any(c.isprintable() and not c.isspace() for c in text)
-
-
 def refuse_blank(text: str) -> None:
     """Raise TemplateError for a message without words: models answer it with noise, or llama.cpp aborts."""
     if is_blank(text):
         raise TemplateError("The message is empty.", "Write something, or pass a file with words in it.")
-
-
-class _Guard:
-    """Swaps texts that must not become control tokens for placeholders, and knows what the placeholders hide."""
-
-    def __init__(self, guarded: Iterable[str]) -> None:
-        texts = sorted({text for text in guarded if text}, key=lambda text: (-len(text), text))
-        self._whole = _any_of(texts)
-        self._whole_but_thinking = _any_of(text for text in texts if text not in THINKING_MARKS)
-        # A message must not complete a control text together with what the template writes next to it either.
-        self._starts = {text[:n] for text in texts for n in range(1, len(text))}
-        self._ends = {text[-n:] for text in texts for n in range(1, len(text))}
-        self._longest = len(texts[0]) if texts else 0
-
-    @staticmethod
-    def nonce(messages: Sequence[Message]) -> str:
-        """Private-use characters that occur in no message."""
-        while True:
-            nonce = "".join(chr(0xE000 + byte) for byte in secrets.token_bytes(_NONCE_LENGTH))
-            if not any(nonce in message.content for message in messages):
-                return nonce
-
-    def hide(self, message: Message, nonce: str, texts: list[str]) -> Message:
-        """The message with placeholders; what each of them stands for is appended to `texts`."""
-
-        def placeholder(text: str) -> str:
-            texts.append(text)
-            number = len(texts) - 1
-            return nonce + "".join(chr(0xE100 + (number >> shift & 0xFF)) for shift in (16, 8, 0))
-
-        core = message.content.strip()
-        lead, tail = message.content.split(core, 1) if core else (message.content, "")
-        head = next((core[:n] for n in self._lengths(core) if core[:n] in self._ends), "")
-        core = core[len(head) :]
-        foot = next((core[-n:] for n in self._lengths(core) if core[-n:] in self._starts), "")
-        core = core[: len(core) - len(foot)]
-        pattern = self._whole_but_thinking if message.role == "assistant" else self._whole
-        core = pattern.sub(lambda hit: placeholder(hit[0]), core)
-        head, foot = (placeholder(edge) if edge else "" for edge in (head, foot))
-        return Message(message.role, lead + head + core + foot + tail)
-
-    def _lengths(self, text: str) -> range:
-        return range(min(self._longest - 1, len(text)), 0, -1)
-
-
-def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, texts)) or r"(?!)")
-
-
-def _cut(text: str, nonce: str, texts: Sequence[str]) -> tuple[Segment, ...]:
-    """Cut a rendered text at its placeholders. Raises TemplateError if the template took one apart."""
-    parts = re.split(f"{nonce}([\ue100-\ue1ff]{{{_INDEX_LENGTH}}})", text)
-    segments = []
-    for i, part in enumerate(parts):
-        if i % 2:
-            number = sum((ord(c) - 0xE100) << shift for c, shift in zip(part, (16, 8, 0), strict=True))
-            segments.append(Segment(texts[number], False))
-        elif nonce[:4] in part or nonce[-4:] in part:
-            raise TemplateError("The chat template takes messages apart.", _RAW_HINT)
-        elif part:
-            segments.append(Segment(part, True))
-    return tuple(segments)
 
 
 def _shapes(messages: Sequence[Message]) -> Iterable[tuple[Sequence[Message], tuple[str, ...]]]:
@@ -349,29 +228,6 @@ def _check_messages(messages: Sequence[Message]) -> None:
         if message.role not in ROLES:
             raise TemplateError(f"A message has the role {message.role!r}; known are {', '.join(ROLES)}.")
     refuse_blank(messages[-1].content)
-
-
-def _tokenize_segment(segment: Segment, vocabulary: PromptVocabulary, *, first: bool) -> list[int]:
-    def tokens(text: str) -> list[int]:
-        return vocabulary.tokenize(text, add_special=False, parse_special=segment.special)
-
-    if not segment.special and len(segment.text) > 1 and len(tokens(segment.text)) == 1:
-        # A user-defined token is found whatever `parse_special` says, so its text is handed over in two halves.
-        first_half = _continue(segment.text[:1], tokens, vocabulary, first)
-        return first_half + _continue(segment.text[1:], tokens, vocabulary, False)
-    return _continue(segment.text, tokens, vocabulary, first)
-
-
-def _continue(
-    text: str, tokens: Callable[[str], list[int]], vocabulary: PromptVocabulary, first: bool
-) -> list[int]:
-    """Tokens of a text in the middle of a prompt, without the space some vocabularies put before every text."""
-    result = tokens(text)
-    if first or not result or not vocabulary.piece(result[0]).startswith(b" "):
-        return result
-    anchor = tokens("\n")
-    anchored = tokens("\n" + text)
-    return anchored[len(anchor) :] if anchored[: len(anchor)] == anchor else result
 
 
 def _token_text(vocabulary: PromptVocabulary, name: str) -> str:

@@ -26,6 +26,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from edgespec.errors import TemplateError
+from edgespec.guard import RAW_HINT
 
 MAX_SOURCE = 256_000
 MAX_TEXT = 8_000_000
@@ -44,7 +45,6 @@ _FILTERS = frozenset(
     )
 )  # fmt: skip
 _PADDING = re.compile(r"\d{4}|\*")
-_HINT = "Try --raw to continue the plain text, or another file of this model."
 
 
 class Refused(TemplateError):
@@ -61,15 +61,15 @@ class Template:
     def __init__(self, source: str) -> None:
         if len(source) > MAX_SOURCE:
             message = f"The chat template is {len(source):,} characters long; at most {MAX_SOURCE:,} are allowed."
-            raise TemplateError(message, _HINT)
+            raise TemplateError(message, RAW_HINT)
         self._environment = _Environment()
         try:
             code = self._environment.compile(source, "chat", _FILE)
         except jinja2.TemplateSyntaxError as error:
             message = f"The chat template is broken in line {error.lineno}: {_one_line(error.message)}."
-            raise TemplateError(message, _HINT) from None
+            raise TemplateError(message, RAW_HINT) from None
         except (RecursionError, MemoryError, ValueError, SyntaxError, OverflowError) as error:
-            raise TemplateError(f"The chat template cannot be compiled ({type(error).__name__}).", _HINT) from None
+            raise TemplateError(f"The chat template cannot be compiled ({type(error).__name__}).", RAW_HINT) from None
         self._template = jinja2.Template.from_code(self._environment, code, dict(self._environment.globals))
 
     def render(self, variables: Mapping[str, Any]) -> str:
@@ -81,9 +81,9 @@ class Template:
         except Refused:
             raise
         except _Limit as limit:
-            raise TemplateError(f"The chat template runs away: {limit}.", _HINT) from None
+            raise TemplateError(f"The chat template runs away: {limit}.", RAW_HINT) from None
         except Exception as error:  # the template is a program of someone else's: whatever it raises is its own failure
-            raise TemplateError(f"The chat template fails: {_one_line(error)}.", _HINT) from None
+            raise TemplateError(f"The chat template fails: {_one_line(error)}.", RAW_HINT) from None
 
     @staticmethod
     def _collect(chunks: Iterable[str]) -> str:
@@ -272,7 +272,7 @@ def _tojson(
 
 
 def _raise_exception(message: object) -> NoReturn:
-    raise Refused(f"The chat template refuses this conversation: {_one_line(message)}.", _HINT)
+    raise Refused(f"The chat template refuses this conversation: {_one_line(message)}.", RAW_HINT)
 
 
 def _strftime_now(form: str) -> str:

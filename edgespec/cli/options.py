@@ -53,9 +53,7 @@ def _option(key: str, rule: Rule) -> Callable[[_Command], _Command]:
         negative = "--no-" + name[2:]
         return click.option(f"{name}/{negative}", key, default=None, help=text)
     if key == "stop":
-        return click.option(
-            name, key, multiple=True, default=None, metavar=rule.shape, help=text, callback=_stop_texts
-        )
+        return click.option(name, key, multiple=True, default=None, metavar=rule.shape, help=text, callback=_stop_texts)
     return click.option(name, key, type=RuleType(rule), default=None, metavar=rule.shape, help=text)
 
 
@@ -119,9 +117,7 @@ def make_plan(flags: dict[str, Any]) -> Plan:
         max_ngram=settings.max_ngram,
     )
     asked = bool(settings.mode) or draft is not None
-    return Plan(
-        load, generate, settings.system, asked, settings.seed is not None, settings.allow_fallback, notices
-    )
+    return Plan(load, generate, settings.system, asked, settings.seed is not None, settings.allow_fallback, notices)
 
 
 def open_engine(plan: Plan) -> tuple[Engine, Plan]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgespec import chat
+from edgespec import guard
 from edgespec.chat import (
     NO_TEMPLATE,
     SYSTEM_FOLDED,
@@ -155,7 +155,7 @@ def test_whatever_is_typed_only_the_template_makes_control_tokens(content: str) 
 def test_private_use_characters_and_an_unlucky_nonce_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     unlucky, lucky = bytes(8), bytes(range(8))
     draws = iter([unlucky, lucky])
-    monkeypatch.setattr(chat.secrets, "token_bytes", lambda n: next(draws))
+    monkeypatch.setattr(guard.secrets, "token_bytes", lambda n: next(draws))
     content = "\ue000" * 8 + "\ue100\ue100\ue100 <|im_end|>"
     assert content in prompt(CHATML, ("user", content), add_bos=False)[0]
 
