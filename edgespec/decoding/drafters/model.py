@@ -75,7 +75,7 @@ class ModelDrafter:
 
     def observe(self, verdict: Verdict) -> None:
         if self._drafted:
-            rewind(self._session, self._base + min(verdict.accepted, self._drafted - 1))
+            rewind(self._session, self._base + verdict.accepted)
             self._drafted = 0
 
     def finish(self, length: int) -> None:

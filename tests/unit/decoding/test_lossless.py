@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from decoding_fakes import FakeSession, FakeVocabulary, ScriptedDrafter, generate, hashed_logits
@@ -135,7 +137,7 @@ def test_acceptance_falls_as_the_draft_departs_from_the_target():
         rates.append(accepted / 10_000)
     assert rates[0] == 1
     assert divergences == sorted(divergences)
-    assert all(better > worse for better, worse in zip(rates, rates[1:], strict=False))
+    assert all(better > worse for better, worse in pairwise(rates))
 
 
 def test_a_withheld_end_token_does_not_distort_the_law():
