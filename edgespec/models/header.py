@@ -17,6 +17,7 @@ from edgespec.errors import ModelFileError
 from edgespec.models.ggml_types import FILE_TYPES, GGML_TYPES, GgmlType
 from edgespec.models.gguf_reader import HeaderReader, Value
 from edgespec.models.imposters import MAGIC, refuse_imposter
+from edgespec.models.units import printable
 from edgespec.models.vocabulary import Vocabulary, read_vocabulary
 
 _KEPT = ("tokenizer.ggml.tokens", "tokenizer.ggml.token_type")
@@ -189,43 +190,47 @@ def read_header(path: str | Path) -> GgufHeader:
     """
     path = Path(path)
     size = _file_size(path)
+    name = printable(path.name)
     try:
         with path.open("rb", buffering=0) as file:
-            refuse_imposter(path.name, size, file.read(512))
+            refuse_imposter(name, size, file.read(512))
             file.seek(0)
-            return _parse(HeaderReader(file, size, path.name), path, size)
+            return _parse(HeaderReader(file, size, name), path, size)
     except PermissionError:
-        raise ModelFileError(f"{path} may not be read by this user.", "Change its permissions or copy it.") from None
+        raise ModelFileError(
+            f"{printable(path)} may not be read by this user.", "Change its permissions or copy it."
+        ) from None
     except OSError as error:
         raise ModelFileError(
-            f"{path} cannot be read: {error.strerror or error}.", "Is the disk or the share still there?"
+            f"{printable(path)} cannot be read: {error.strerror or error}.", "Is the disk or the share still there?"
         ) from error
 
 
 def _file_size(path: Path) -> int:
+    shown = printable(path)
     try:
         if path.is_dir():
-            raise ModelFileError(f"{path} is a folder, not a model file.", "Name the .gguf file inside it.")
+            raise ModelFileError(f"{shown} is a folder, not a model file.", "Name the .gguf file inside it.")
         if not path.exists():
             if path.is_symlink():
-                raise ModelFileError(f"{path} is a link to a file that is gone.", "Download the model again.")
+                raise ModelFileError(f"{shown} is a link to a file that is gone.", "Download the model again.")
             raise ModelFileError(
-                f"There is no file {path}.", "Check the spelling; `edgespec models` lists what is here."
+                f"There is no file {shown}.", "Check the spelling; `edgespec models` lists what is here."
             )
         if not path.is_file():
             raise ModelFileError(
-                f"{path} is not a regular file.", "Models are read from files, not from pipes or devices."
+                f"{shown} is not a regular file.", "Models are read from files, not from pipes or devices."
             )
         return os.path.getsize(path)
     except (OSError, ValueError) as error:
-        raise ModelFileError(f"{str(path)!r} cannot be looked up: {error}.", "Check the path.") from error
+        raise ModelFileError(f"{shown} cannot be looked up: {error}.", "Check the path.") from error
 
 
 def _parse(reader: HeaderReader, path: Path, size: int) -> GgufHeader:
     reader.need(8)
     reader.position = len(MAGIC)
     version = reader.unpack("I")
-    _check_version(version, path.name)
+    _check_version(version, printable(path.name))
     n_tensors, n_keys = reader.unpack("Q"), reader.unpack("Q")
     if n_tensors > _MAX_TENSORS or n_keys > _MAX_KEYS:
         raise reader.damaged(f"it claims {n_tensors:,} tensors and {n_keys:,} keys")

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from edgespec.errors import PairError
 from edgespec.models.header import GgufHeader
-from edgespec.models.units import format_count
+from edgespec.models.units import format_count, printable
 from edgespec.models.vocabulary import Vocabulary
 
 MAX_SIZE_DIFFERENCE = 128
@@ -26,7 +26,7 @@ def check_pair(target: GgufHeader, draft: GgufHeader) -> None:
     """
     ours, theirs = _vocabulary(target, "target"), _vocabulary(draft, "draft model")
     if draft.is_head_only:
-        _refuse(f"{draft.path.name} is a drafting head ({draft.head}), not a draft model.")
+        _refuse(f"{printable(draft.path.name)} is a drafting head ({draft.head}), not a draft model.")
     if ours.kind != theirs.kind:
         _refuse(
             f"The vocabularies are of different types: {_described(ours)} in the target,"
@@ -58,7 +58,7 @@ def first_difference(ours: Vocabulary, theirs: Vocabulary) -> int | None:
 
 def _vocabulary(header: GgufHeader, role: str) -> Vocabulary:
     if header.vocabulary is None:
-        _refuse(f"{header.path.name}, the {role}, carries no vocabulary.")
+        _refuse(f"{printable(header.path.name)}, the {role}, carries no vocabulary.")
     return header.vocabulary
 
 
@@ -89,8 +89,7 @@ def _described(vocabulary: Vocabulary) -> str:
 def _quoted(token: bytes) -> str:
     """Text safe to print: a token may hold line breaks, terminal escapes, or half a character."""
     text = token.decode("utf-8", "backslashreplace")
-    shown = text if len(text) <= 60 else text[:57] + "..."
-    return "'" + "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown) + "'"
+    return f"'{printable(text if len(text) <= 60 else text[:57] + '...')}'"
 
 
 def _refuse(message: str) -> NoReturn:

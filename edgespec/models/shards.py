@@ -11,7 +11,7 @@ from pathlib import Path
 
 from edgespec.errors import ModelFileError
 from edgespec.models.header import GgufHeader, read_header
-from edgespec.models.units import format_count, format_size
+from edgespec.models.units import format_count, format_size, printable
 
 _PART = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$", re.DOTALL)
 _DOWNLOAD_AGAIN = "Download it again; an interrupted `edgespec download` continues where it stopped."
@@ -74,7 +74,7 @@ def check_file(path: str | Path) -> CheckedModel:
 
 def _unnamed_part(header: GgufHeader) -> ModelFileError:
     number, count = header.split
-    name = header.path.name
+    name = printable(header.path.name)
     if number == 0 and header.file_size > header.expected_size + header.alignment:
         return ModelFileError(
             f"{name} seems to be the {count} parts of a split model joined end to end, which is not a model.",
@@ -90,11 +90,11 @@ def _check_parts(folder: Path, stem: str, number: int, count: int) -> CheckedMod
     parts = tuple(folder / part_name(stem, index, count) for index in range(1, count + 1))
     if not parts[number - 1].exists():
         read_header(parts[number - 1])
-    missing = [part.name for part in parts if not part.exists()]
+    missing = [printable(part.name) for part in parts if not part.exists()]
     if missing:
         raise ModelFileError(
-            f"{stem} is split into {count} parts and {_listed(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-            f" from {folder}.",
+            f"{printable(stem)} is split into {count} parts and {_listed(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+            f" from {printable(folder)}.",
             "Download the whole model: all parts belong in one folder.",
         )
     headers = [read_header(part) for part in parts]
@@ -104,7 +104,7 @@ def _check_parts(folder: Path, stem: str, number: int, count: int) -> CheckedMod
     present = sum(len(header.tensors) for header in headers)
     if promised and promised != present:
         raise ModelFileError(
-            f"The parts of {stem} hold {format_count(present)} tensors where the first one promises"
+            f"The parts of {printable(stem)} hold {format_count(present)} tensors where the first one promises"
             f" {format_count(promised)}: they do not belong together.",
             "Download all parts again from one place.",
         )
@@ -113,7 +113,7 @@ def _check_parts(folder: Path, stem: str, number: int, count: int) -> CheckedMod
 
 def _check_part(header: GgufHeader, index: int, count: int) -> None:
     found, total = header.split
-    name = header.path.name
+    name = printable(header.path.name)
     if total != count:
         what = "is a whole model" if total == 1 else f"belongs to a model of {total} parts"
         raise ModelFileError(f"{name} {what}, but its name says {count} parts.", "Give it back its own name.")
@@ -128,7 +128,7 @@ def _check_part(header: GgufHeader, index: int, count: int) -> None:
 def _check_length(header: GgufHeader) -> None:
     if header.missing_bytes:
         raise ModelFileError(
-            f"{header.path.name} is {format_size(header.missing_bytes)} shorter than its header says"
+            f"{printable(header.path.name)} is {format_size(header.missing_bytes)} shorter than its header says"
             f" ({format_size(header.file_size)} of {format_size(header.expected_size)}).",
             _DOWNLOAD_AGAIN,
         )

@@ -24,6 +24,11 @@ def format_count(count: int) -> str:
     return f"{count:,}"
 
 
+def printable(text: object) -> str:
+    """Text fit for a terminal: names of files and tokens may hold line breaks and escape sequences."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))
+
+
 def count_of(number: int, noun: str) -> str:
     """`1 layer`, `12 layers`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -594,7 +594,9 @@ def test_a_pair_brings_both_files_in_order(hub: Hub, stub: StubHub, content: byt
     draft = model(size=100).bytes()
     stub.files["maker/Draft-GGUF"] = {"d.gguf": draft}
     target = ModelFile(REPO, NAME)
-    pair = Pair("tiny", "T", "test", "C", "draft-simple", "mit", target=target, draft=ModelFile("maker/Draft-GGUF", "d.gguf"))
+    pair = Pair(
+        "tiny", "T", "test", "C", "draft-simple", "mit", target=target, draft=ModelFile("maker/Draft-GGUF", "d.gguf")
+    )
     plan: DownloadPlan = plan_pair(pair, hub)
     assert any("not pinned" in notice for notice in plan.notices)
     assert [path.read_bytes() for path in fetch(plan, hub, lambda _: None)] == [content, draft]
