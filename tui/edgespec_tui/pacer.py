@@ -18,7 +18,7 @@ class Pacer:
         *,
         share: float = 0.08,
         fastest: float = 1 / 8,
-        slowest: float = 1.0,
+        slowest: float = 2.0,
         clock: Callable[[], float] = monotonic,
         used: Callable[[], float] = thread_time,
     ) -> None:

@@ -64,6 +64,7 @@ class ChatScreen(Screen[None]):
         self._plain_step: float | None = None
         self._tokens_shown = True
         self._pacer = Pacer()
+        self._panel_pacer = Pacer(fastest=0.4)
         self._draw_timer: Timer | None = None
         self._loading: Note | None = None
 
@@ -179,11 +180,16 @@ class ChatScreen(Screen[None]):
             exchange.reloaded = None
         while exchange.notices:
             await self._conversation.note(exchange.notices.pop(0), before=exchange.reply)
+        if exchange.ending is not None or self._panel_pacer.wait() <= 0:
+            self._panel_pacer.drawn()
+            self._show_figures(exchange)
+        if exchange.ending is not None:
+            await self._ended(exchange)
+
+    def _show_figures(self, exchange: Exchange) -> None:
         self.query_one(StatsPanel).show(exchange.stats, exchange.figures.pace, exchange.why)
         if self._loaded is not None:
             self.query_one(StatusBar).show_context(exchange.context_used, self._loaded.target.n_ctx)
-        if exchange.ending is not None:
-            await self._ended(exchange)
 
     async def _ended(self, exchange: Exchange) -> None:
         self._exchange = None

@@ -1,4 +1,4 @@
-"""What F1 shows: keys, marks and figures."""
+"""What F1 shows: keys, modes, marks and figures."""
 
 from __future__ import annotations
 
@@ -6,73 +6,68 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Markdown
+from textual.widgets import Footer, Static
 
-HELP_TEXT = """\
-## Keys
+Rows = tuple[tuple[str, str], ...]
 
-| key | what it does |
-| --- | --- |
-| Enter | send the message |
-| Ctrl+J, Shift+Enter | start a new line |
-| Up, Down | in an empty box: messages sent before |
-| Esc | stop the reply; what is there stays |
-| F2 | next mode: how drafts are made, from the next reply on |
-| F3 | marked tokens, or formatted text |
-| F5 | answer the last message once more |
-| Ctrl+N | new chat with the same models |
-| Page up, Page down | scroll; at the end the view follows the reply |
-| Ctrl+P | all commands, themes too |
-| Ctrl+C | copy what is selected, else stop the reply, else quit |
-| Ctrl+Q | quit |
-
-## How it works
-
-A cheap *drafter* guesses the next few tokens, the *target* model checks all of them in one pass, and what it agrees
-with is kept. The text is the same as without drafts; only the speed changes.
-
-| mode | who drafts |
-| --- | --- |
-| plain | nobody; every token is a pass of its own |
-| lookup | text that occurred before: good for code, edits, summaries |
-| draft | a small model beside the large one |
-| auto | chosen while it runs, by what pays |
-
-## Marks in the token view
-
-| mark | meaning |
-| --- | --- |
-| underlined | accepted draft: guessed, and confirmed by the target |
-| bold | corrected: the target's own token in place of a wrong guess |
-| a dot behind | bonus: the target's own token after a draft that was right to its end |
-| struck through | thrown away: guessed wrong, not part of the text |
-| no mark | plain: there was no guess |
-
-## Figures
-
-| figure | meaning |
-| --- | --- |
-| plain decoding, 1.62x | measured speed over the speed of plain decoding on this machine at this context |
-| passes | passes of the target model; plain decoding needs one for each token |
-| of drafts | accepted / drafted, shown from 20 drafted tokens on |
-| τ (tau) | tokens per pass, corrected and bonus tokens included; 1.00 is no gain |
-| α (alpha) | accepted / examined: how likely the next drafted token is right |
-| by position | how often the first, second, third... drafted token was kept |
-"""
+KEYS: Rows = (
+    ("Enter", "send the message"),
+    ("Ctrl+J, Shift+Enter", "start a new line"),
+    ("Up, Down", "in an empty box: messages sent before"),
+    ("Esc", "stop the reply; what is there stays"),
+    ("F2", "next mode: how drafts are made, from the next reply on"),
+    ("F3", "marked tokens, or formatted text"),
+    ("F5", "answer the last message once more"),
+    ("Ctrl+N", "new chat with the same models"),
+    ("Page up, Page down", "scroll; at the end the view follows the reply"),
+    ("Ctrl+P", "all commands, themes too"),
+    ("Ctrl+C", "copy what is selected, else stop the reply, else quit"),
+    ("Ctrl+Q", "quit"),
+)
+MODES: Rows = (
+    ("plain", "nobody drafts; every token is a pass of its own"),
+    ("lookup", "drafts are copied from text that occurred before: good for code, edits, summaries"),
+    ("draft", "a small model drafts for the large one"),
+    ("auto", "chosen while it runs, by what pays"),
+)
+MARKS: Rows = (
+    ("underlined", "accepted draft: guessed, and confirmed by the target"),
+    ("bold", "corrected: the target's own token in place of a wrong guess"),
+    ("dot behind", "bonus: the target's own token after a draft that was right to its end"),
+    ("struck through", "thrown away: guessed wrong, not part of the text"),
+    ("no mark", "plain: there was no guess"),
+)
+FIGURES: Rows = (
+    ("1.62x plain", "measured speed over that of plain decoding on this machine at this context"),
+    ("passes", "passes of the target model; plain decoding needs one for each token"),
+    ("acceptance", "accepted / drafted, shown from 20 drafted tokens on"),
+    ("τ (tau)", "tokens per pass, corrected and bonus tokens included; 1.00 is no gain"),
+    ("α (alpha)", "accepted / examined: how likely the next drafted token is right"),
+    ("by position", "how often the first, second, third ... drafted token was kept"),
+)
+IDEA = (
+    "A cheap drafter guesses the next few tokens, the target model checks all of them in one pass, and what it agrees "
+    "with is kept. The text is the same as without drafts; only the speed changes."
+)
 
 
 class HelpScreen(ModalScreen[None]):
-    """Keys, marks and figures on one page."""
+    """Keys, modes, marks and figures on one page."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,f1,q", "dismiss", "Back", key_display="esc"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,f1,q", "dismiss", "Back", key_display="esc")]
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help"):
-            yield Markdown(HELP_TEXT)
+            yield Static(Content(IDEA), classes="idea")
+            for title, rows in (("Keys", KEYS), ("Modes", MODES), ("Marks", MARKS), ("Figures", FIGURES)):
+                yield Static(Content(title), classes="heading")
+                for name, meaning in rows:
+                    with Horizontal(classes="row"):
+                        yield Static(Content(name), classes="name")
+                        yield Static(Content(meaning), classes="meaning")
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:

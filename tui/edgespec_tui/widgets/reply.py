@@ -7,17 +7,25 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Markdown, Static
-from textual.widgets.markdown import MarkdownStream
 
 from edgespec.decoding.stats import GenerationStats
 from edgespec.engine.messages import GenerationDone, RoundDone
+from edgespec_tui.blocks import BlockSplitter
 from edgespec_tui.text import clean
 from edgespec_tui.widgets.stats_line import StatsLine
 from edgespec_tui.widgets.token_flow import TokenFlow
 
 
+class Said(Vertical):
+    """What stands beside the name. It draws nothing itself, which spares its lines at every growth."""
+
+    BLANK = True
+
+
 class Reply(Horizontal):
     """A reply, growing or finished. Only the view that is shown is drawn; the other catches up when it is asked for."""
+
+    BLANK = True
 
     def __init__(self, *, tokens_shown: bool) -> None:
         super().__init__()
@@ -27,16 +35,19 @@ class Reply(Horizontal):
         self._flow = TokenFlow()
         self._line = StatsLine()
         self._markdown: Markdown | None = None
-        self._stream: MarkdownStream | None = None
+        self._tail = TokenFlow()
+        self._blocks: BlockSplitter | None = None
 
     def compose(self) -> ComposeResult:
         yield Static("model", classes="who")
-        with Vertical(classes="said"):
+        with Said(classes="said"):
             yield self._flow
+            yield self._tail
             yield self._line
 
     async def on_mount(self) -> None:
-        self._line.display = False
+        self._line.display = self._tail.display = False
+        self._tail.set_streaming(True)
         self._flow.set_streaming(not self._done)
         if not self._tokens_shown:
             await self.show_tokens(False)
@@ -53,8 +64,8 @@ class Reply(Horizontal):
         self.text += added
         for event in rounds:
             self._flow.add_round(event)
-        if self._stream is not None:
-            await self._stream.write(clean(added))
+        if self._blocks is not None:
+            await self._add_formatted(clean(added))
         else:
             self._flow.draw(before)
         self._line.show(mode, stats)
@@ -78,28 +89,40 @@ class Reply(Horizontal):
         if remark:
             self._line.update(remark)
             self._line.display = True
-        if self._stream is not None and self._markdown is not None:
-            stream, self._stream = self._stream, None
-            await stream.stop()
+        self._blocks = None
+        self._tail.display = False
+        if self._markdown is not None and not self._tokens_shown:
             await self._markdown.update(clean(self.text))
 
     async def show_tokens(self, shown: bool) -> None:
         """Switch between the token view and Markdown."""
         self._tokens_shown = shown
         self._flow.display = shown
+        self._blocks = None if shown or self._done else BlockSplitter()
+        self._tail.display = self._blocks is not None
+        if self._markdown is not None:
+            self._markdown.display = not shown
         if shown:
-            if self._stream is not None:
-                stream, self._stream = self._stream, None
-                await stream.stop()
-            if self._markdown is not None:
-                self._markdown.display = False
             self._flow.refresh(layout=True)
             return
+        text = clean(self.text)
+        if self._blocks is not None:
+            text = self._blocks.feed(text)
+            self._tail.set_text(self._blocks.rest)
         if self._markdown is None:
-            self._markdown = Markdown(clean(self.text), open_links=False)
-            await self._line.parent.mount(self._markdown, before=self._line)  # type: ignore[union-attr]
+            self._markdown = Markdown(text, open_links=False)
+            await self.query_one(Said).mount(self._markdown, before=self._tail)
         else:
-            self._markdown.display = True
-            await self._markdown.update(clean(self.text))
-        if not self._done:
-            self._stream = Markdown.get_stream(self._markdown)
+            await self._markdown.update(text)
+
+    async def _add_formatted(self, added: str) -> None:
+        """Format what is complete, and show the rest as it is."""
+        if self._blocks is None or self._markdown is None:
+            return
+        if complete := self._blocks.feed(added):
+            await self._markdown.append(complete)
+            self._tail.set_text(self._blocks.rest)
+        else:
+            before = self._tail.lines
+            self._tail.add_text(added)
+            self._tail.draw(before)

@@ -41,6 +41,7 @@ class TokenFlow(Widget, can_focus=False):
         self._flow = Flow(80)
         self._marks: list[Mark] = []
         self._streaming = False
+        self._strips: dict[int, Strip] = {}
 
     def add_round(self, event: RoundDone) -> None:
         """Append what one round brought: accepted drafts, what was thrown away, the target's own token."""
@@ -54,6 +55,14 @@ class TokenFlow(Widget, can_focus=False):
         """Append text of which nothing is known."""
         self._put(clean(text), Origin.PLAIN, 0)
 
+    def set_text(self, text: str) -> None:
+        """Show this and nothing else."""
+        self._flow = Flow(self._flow.width)
+        self._marks.clear()
+        self._strips.clear()
+        self.add_text(text)
+        self.refresh(layout=True)
+
     def set_streaming(self, streaming: bool) -> None:
         """Show or hide the caret at the end."""
         self._streaming = streaming
@@ -61,6 +70,7 @@ class TokenFlow(Widget, can_focus=False):
 
     def draw(self, height_before: int) -> None:
         """Show what was added since the view had `height_before` lines."""
+        self._strips.pop(height_before - 1, None)
         if self._flow.height != height_before:
             self.refresh(layout=True)
         self._refresh_from(height_before - 1)
@@ -89,10 +99,19 @@ class TokenFlow(Widget, can_focus=False):
     # What Textual asks for
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        self._flow.resize(width)
+        if width != self._flow.width:
+            self._flow.resize(width)
+            self._strips.clear()
         return self._flow.height
 
     def render_line(self, y: int) -> Strip:
+        if (strip := self._strips.get(y)) is None:
+            strip = self._draw_line(y)
+            if y < self._flow.height - 1:
+                self._strips[y] = strip
+        return strip
+
+    def _draw_line(self, y: int) -> Strip:
         base = self.visual_style.rich_style
         if y >= self._flow.height:
             return Strip.blank(self.size.width, base)
@@ -107,10 +126,15 @@ class TokenFlow(Widget, can_focus=False):
             strip = self._select(strip, *span)
         return strip.crop_extend(0, self.size.width, base).apply_offsets(0, y)
 
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._strips.clear()
+
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         return selection.extract(self._flow.text), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
+        self._strips.clear()
         self.refresh()
 
     def _select(self, strip: Strip, start: int, end: int) -> Strip:
