@@ -27,7 +27,8 @@ class ModelDrafter:
     draft), the cache catches up from `context`.
 
     Args:
-        session: the draft model. Its context may be smaller than the target's; beyond it nothing is proposed.
+        session: the draft model. Its context and its vocabulary may be smaller than the target's; beyond
+            them nothing is proposed.
         sampler: the chain to draw drafts from; without one, or with a greedy one, the likeliest token is proposed.
         rng: random numbers of the drafts, of their own so that drafting does not move the target's.
         cancelled: looked at while catching up on a long context.
@@ -55,17 +56,20 @@ class ModelDrafter:
         self._base = 0
         self._drafted = 0
         self._accepted = 0
+        self._mute = False
 
     def begin(self, context: Sequence[int]) -> None:
         self._drafted = 0
         self._accepted = len(context)
-        if len(context) <= self._session.n_ctx:
+        self._mute = len(context) > self._session.n_ctx or not self._can_read(context)
+        if not self._mute:
             for _ in prefill(self._session, context[:-1], self._cancelled):
                 pass
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:
         limit = min(limit, self._session.n_ctx - len(context) + 1)
-        if limit < 1:
+        self._mute = self._mute or not self._can_read(context[self._session.length :])
+        if self._mute or limit < 1:
             return NO_DRAFT
         self._base, self._drafted = len(context), limit
         row = self._catch_up(context)
@@ -84,6 +88,10 @@ class ModelDrafter:
 
     def close(self) -> None:
         self._session.close()
+
+    def _can_read(self, tokens: Sequence[int]) -> bool:
+        """The target may have a few tokens more than the draft model; behind one of them nothing can be drafted."""
+        return max(tokens, default=0) < self._session.n_vocab
 
     def _catch_up(self, context: Sequence[int]) -> NDArray[np.float32]:
         """Evaluate what the cache lacks of `context`; return the logits behind its last token."""

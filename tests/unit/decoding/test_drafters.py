@@ -205,6 +205,16 @@ def test_a_draft_vocabulary_larger_than_the_targets_is_cut():
     assert reply.tokens == [4, 5, 6, 7]
 
 
+def test_a_token_that_the_draft_model_does_not_have_ends_drafting_without_harm():
+    script = [4, 5, V - 1, 6, 7, 8, 9]
+    draft = FakeSession(scripted_logits([4, 5, 6], 3, V - 1), V - 1)
+    reply = generate(FakeSession(scripted_logits(script, 3, V), V), ModelDrafter(draft), k=2, max_tokens=7)
+    assert reply.tokens == script
+    assert [len(round_.draft.tokens) for round_ in reply.rounds] == [2, 0, 0, 0, 0]
+    unreadable = generate(FakeSession(hashed_logits(V), V), ModelDrafter(draft), prompt=[1, V - 1, 3], max_tokens=3)
+    assert unreadable.stats.drafted == 0
+
+
 def test_sampled_drafts_record_their_laws_and_leave_penalties_of_rejected_tokens_behind():
     params = SamplingParams(temperature=1, repeat_penalty=5)
     base = NumpySampler(params, V)
