@@ -20,7 +20,8 @@ class TokenBatch:
     all caches are cold, and what counts is how little code a round touches.
     """
 
-    def __init__(self, size: int, n_ctx: int, *, outputs: bool) -> None:
+    def __init__(self, size: int, n_ctx: int, n_vocab: int, *, outputs: bool) -> None:
+        self._n_vocab = n_vocab
         self._token = np.zeros(size, dtype=np.int32)
         self._positions = np.arange(n_ctx, dtype=np.int32)
         self._count = np.ones(size, dtype=np.int32)
@@ -40,7 +41,9 @@ class TokenBatch:
         )
 
     def fill(self, tokens: Sequence[int], start: int) -> Batch:
-        """These tokens, at most `size`, from position `start` on. llama.cpp refuses ids outside the vocabulary."""
+        """These tokens, at most `size`, from position `start` on. Raises ValueError for ids outside the vocabulary."""
+        if min(tokens) < 0 or max(tokens) >= self._n_vocab:
+            raise ValueError(f"token ids must be from 0 to {self._n_vocab - 1}")
         count = len(tokens)
         struct = self._struct
         self._slots[:count] = tokens

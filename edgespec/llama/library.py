@@ -68,6 +68,10 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # name: (result, *arguments)
     "llama_model_free": (None, _P),
     "llama_model_get_vocab": (_P, _P),
     "llama_model_n_ctx_train": (c_int32, _P),
+    "llama_model_n_embd": (c_int32, _P),
+    "llama_model_n_layer": (c_int32, _P),
+    "llama_model_n_head": (c_int32, _P),
+    "llama_model_n_head_kv": (c_int32, _P),
     "llama_model_n_swa": (c_int32, _P),
     "llama_model_n_params": (c_uint64, _P),
     "llama_model_size": (c_uint64, _P),
@@ -179,6 +183,7 @@ _EXTENSIONS: dict[str, tuple[str, ...]] = {
 }
 
 _LOG_PREFIX = r"^(\w+: )*(error loading model: |failed to initialize the context: )?(\w+: )*"
+_SAYS_NOTHING = ("failed to load model", "failed to decode", "failed to initialize batch")
 
 REINSTALL = "Reinstall it: pip install --force-reinstall --no-cache-dir 'llama-cpp-python>=0.3.36,<0.3.37'."
 
@@ -238,10 +243,10 @@ class Library:
         return function  # type: ignore[no-any-return]
 
     def explain(self, fallback: str) -> str:
-        """The last error lines as one sentence, or `fallback` if the log is silent."""
-        lines = [re.sub(_LOG_PREFIX, "", line).strip().rstrip(".") for line in self.log.errors()]
-        telling = [line for line in lines if line and not line.startswith("failed to load model")]
-        return "; ".join(dict.fromkeys(telling[-2:])) or fallback
+        """What the log says about the call that just failed, as part of a sentence; `fallback` if it is silent."""
+        lines = [re.sub(_LOG_PREFIX, "", line).strip().rstrip(".") for line in self.log.take_errors()]
+        telling = [line for line in lines if line and not line.startswith(_SAYS_NOTHING)]
+        return "; ".join(dict.fromkeys(telling[:2])) or fallback
 
     def _bind(self, name: str, prototype: tuple[Any, ...]) -> Any:
         for handle in self._handles:

@@ -18,7 +18,8 @@ class LogRing:
     """The last lines of the native log. Lines arrive in pieces, from any thread; the interpreter lock orders them."""
 
     def __init__(self, size: int = RING_SIZE) -> None:
-        self._lines: deque[tuple[int, str]] = deque(maxlen=size)
+        self._lines: deque[str] = deque(maxlen=size)
+        self._errors: deque[str] = deque(maxlen=size)
         self._open = ""
         self._level = 0
         self._file: IO[str] | None = None
@@ -36,15 +37,13 @@ class LogRing:
 
     def lines(self) -> tuple[str, ...]:
         """The last lines, oldest first."""
-        return tuple(text for _, text in tuple(self._lines))
+        return tuple(self._lines)
 
-    def errors(self) -> tuple[str, ...]:
-        """Those of them that report an error."""
-        return tuple(text for level, text in tuple(self._lines) if level == LEVEL_ERROR)
-
-    def clear(self) -> None:
-        """Forget the lines, so that what follows belongs to what follows."""
-        self._lines.clear()
+    def take_errors(self) -> tuple[str, ...]:
+        """The error lines since the last call: what belongs to the call that just failed."""
+        errors = tuple(self._errors)
+        self._errors.clear()
+        return errors
 
     def to_file(self, path: Path | None) -> None:
         """Also append every line to this file from now on; None stops that."""
@@ -55,10 +54,12 @@ class LogRing:
     def _finish(self, line: str) -> None:
         if not line.strip():
             return
-        self._lines.append((self._level, line.rstrip()))
+        self._lines.append(line.rstrip())
+        if self._level == LEVEL_ERROR:
+            self._errors.append(line.rstrip())
         if self._file is not None:
             try:
                 self._file.write(line.rstrip() + "\n")
             except OSError as error:  # a full disk must not end a reply: say it in the ring and go on without the file
                 self._file = None
-                self._lines.append((LEVEL_ERROR, f"log file abandoned: {error}"))
+                self._lines.append(f"log file abandoned: {error}")

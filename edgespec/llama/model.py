@@ -24,17 +24,19 @@ class LlamaModel:
         path: the file it was loaded from.
         handle: llama.cpp's pointer, 0 once closed.
         vocab: its vocabulary.
+        gpu_layers: layers asked onto an accelerator, 0 where there is none.
         n_ctx_train: context length it was trained for.
         n_swa: width of the sliding window, 0 without one.
         size_bytes: size of its tensors.
         chat_template: Jinja source, None for a base model.
     """
 
-    def __init__(self, lib: Library, handle: int, path: Path, *, vocab_only: bool) -> None:
+    def __init__(self, lib: Library, handle: int, path: Path, *, vocab_only: bool, gpu_layers: int = 0) -> None:
         self.library = self._lib = lib
         self.handle = handle
         self.path = path
         self.vocab_only = vocab_only
+        self.gpu_layers = gpu_layers if lib.supports_gpu_offload else 0
         self.sessions: WeakSet[_Closable] = WeakSet()
         self.vocab = LlamaVocab(lib, self)
         self.n_vocab = self.vocab.n_tokens
@@ -69,12 +71,12 @@ class LlamaModel:
         params.n_gpu_layers = gpu_layers
         params.use_extra_bufts = use_extra_bufts
         params.vocab_only = vocab_only
-        lib.log.clear()
+        lib.log.take_errors()  # of earlier calls
         handle = lib.llama_model_load_from_file(os.fsencode(path), params)
         if not handle:
             reason = lib.explain("it does not say why")
             raise ModelLoadError(f"llama.cpp cannot load {path.name}: {reason}.", _load_hint(reason, gpu_layers))
-        model = cls(lib, handle, path, vocab_only=vocab_only)
+        model = cls(lib, handle, path, vocab_only=vocab_only, gpu_layers=gpu_layers)
         if not vocab_only and (problem := _why_unsuitable(lib, model)):
             model.close()
             raise ModelLoadError(f"{path.name} {problem}.", "Choose a model that generates text from left to right.")

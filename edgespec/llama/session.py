@@ -86,11 +86,11 @@ class LlamaSession:
         self._decode_c, self._logits_c = lib.llama_decode, lib.llama_get_logits
         self._address = 0
         self._views: dict[int, tuple[NDArray[np.float32], ctypes.c_float]] = {}
-        self._prompt = TokenBatch(options.llama_batch, self.n_ctx, outputs=False)
+        self._prompt = TokenBatch(self.chunk, self.n_ctx, self.n_vocab, outputs=False)
         self.max_rewind = self._probe_rewind()
         rows = options.max_rows if self.max_rewind is None else min(options.max_rows, self.max_rewind + 1)
-        self.max_batch = min(rows, self.n_ctx)
-        self._round = TokenBatch(self.max_batch, self.n_ctx, outputs=True)
+        self.max_batch = rows
+        self._round = TokenBatch(self.max_batch, self.n_ctx, self.n_vocab, outputs=True)
 
     @property
     def tokens(self) -> Sequence[int]:
@@ -278,8 +278,8 @@ class LlamaSession:
             return bound
         if self.n_ctx < 2:
             return 0
-        for token in ([0, 0],) if self.chunk > 1 else ([0], [0]):
-            self.prefill(token)
+        for part in ([0, 0],) if self.chunk > 1 else ([0], [0]):
+            self.prefill(part)
         whole = bool(self._lib.llama_memory_seq_rm(self._memory, _SEQ, 1, -1))
         self._clear()
         return None if whole else 0

@@ -47,8 +47,17 @@ def test_a_batch_smaller_than_a_draft_limits_prefill_only() -> None:
 
 
 def test_no_pass_is_larger_than_the_context() -> None:
-    assert options(n_ctx=16).llama_batch == 16
+    assert options(n_ctx=16).max_rows == 16
     assert options(n_ctx=16).chunk == 16
+
+
+@pytest.mark.parametrize("n_ctx", [1, 2, 5, 255, 256, 257, 1024])
+@pytest.mark.parametrize("n_rs_seq", [None, 0, 1, 8, 1000])
+@pytest.mark.parametrize("max_draft", [0, 1, 32, 1000])
+def test_a_pass_has_room_for_the_tokens_whose_states_are_kept(n_ctx: int, n_rs_seq: int | None, max_draft: int) -> None:
+    kept = options(n_ctx=n_ctx, n_rs_seq=n_rs_seq, max_draft=max_draft)
+    assert 0 <= kept.snapshots < kept.max_rows
+    assert kept.snapshots + 1 < kept.llama_batch <= kept.cells
 
 
 def test_threads_default_to_cores_that_may_be_used() -> None:
