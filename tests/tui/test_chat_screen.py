@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from threading import Event as Flag
 
 import pytest
@@ -20,7 +21,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Markdown
 
-from edgespec.engine.messages import EngineLost, Failed, PrefillDone, RoundDone
+from edgespec.engine.messages import EngineLost, Failed, Notice, PrefillDone, RoundDone
 from edgespec.errors import EdgeSpecError, ModelFileError
 from edgespec.types import FinishReason, Mode, Prefilled
 
@@ -419,3 +420,104 @@ async def test_text_that_only_the_end_brings_is_shown(make_app: MakeApp) -> None
         await ready(pilot)
         await send(pilot, "hi")
         assert replies(pilot) == ["caf �"]
+
+
+async def test_the_last_message_can_be_edited_and_sent_again(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await send(pilot, "one")
+        await send(pilot, "twoo")
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: box(pilot).text == "twoo")
+        assert len(replies(pilot)) == 1
+        await pilot.press("backspace", "enter")
+        await until(pilot, lambda: len(replies(pilot)) == 2 and not chat(pilot).replying)
+        assert [turn.content for turn in app.engine.asked[-1][0]] == ["one", "ok ", "two"]
+
+
+async def test_the_last_reply_can_be_copied(make_app: MakeApp) -> None:
+    app = make_app(reply(CODE))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await send(pilot, "one")
+        await pilot.press("ctrl+r")
+        assert app.clipboard == "".join(text for event in CODE for text in event.texts)
+
+
+async def test_the_draft_length_changes_from_the_next_reply_on_and_stays_in_its_bounds(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("f8", "f8")
+        await send(pilot, "one")
+        await pilot.press(*["f7"] * 9)
+        await send(pilot, "two")
+        assert [options.draft_length for _, options in app.engine.asked] == [6, 1]
+
+
+async def test_settings_are_used_from_the_next_reply_on(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("f9")
+        screen = app.screen
+        screen.query_one("#temperature").value = "0.8"
+        screen.query_one("#seed").value = "7"
+        screen.query_one("#system").load_text("Be brief.")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is chat(pilot))
+        await send(pilot, "one")
+        await send(pilot, "two")
+        messages, options = app.engine.asked[-1]
+        assert messages[0].content == "Be brief."
+        assert options.sampling.temperature == 0.8 and options.sampling.seed == 7 and options.mode is Mode.LOOKUP
+
+
+@pytest.mark.parametrize(("name", "value"), [("temperature", "-1"), ("top_p", "2"), ("seed", "x"), ("max_tokens", "0")])
+async def test_a_setting_that_cannot_be_is_refused_beside_its_field(make_app: MakeApp, name: str, value: str) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 50)) as pilot:
+        await ready(pilot)
+        await pilot.press("f9")
+        app.screen.query_one(f"#{name}").value = value
+        await pilot.press("ctrl+s")
+        assert "must be" in str(app.screen.query_one(f"#{name}-note").render())
+        assert app.focused is app.screen.query_one(f"#{name}")
+        await pilot.press("escape")
+        assert app.screen is chat(pilot)
+
+
+async def test_every_reply_has_a_new_seed_unless_one_was_given(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await send(pilot, "one")
+        await pilot.press("f5")
+        await until(pilot, lambda: len(app.engine.asked) == 2 and not chat(pilot).replying)
+        assert len({options.sampling.seed for _, options in app.engine.asked}) == 2
+
+
+async def test_a_file_is_attached_and_a_missing_one_is_a_sentence(make_app: MakeApp, tmp_path: Path) -> None:
+    path = tmp_path / "w t [x].txt"
+    path.write_text("hello\nworld\n")
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        box(pilot).load_text(f'/file "{path}x" What?')
+        await pilot.press("enter")
+        await until(pilot, lambda: "There is no file" in notes(pilot))
+        assert not app.engine.asked
+        await send(pilot, f'/file "{path}" What is it?')
+        text = app.engine.asked[0][0][0].content
+        assert text == "What is it?\n\nw t [x].txt:\n```\nhello\nworld\n```"
+
+
+async def test_a_notice_is_said_once_a_chat(make_app: MakeApp) -> None:
+    folded = Notice(1, "The system text was folded into the first message.")
+    app = make_app([folded, *reply(words("a"))], [folded, *reply(words("b"))])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await send(pilot, "one")
+        await send(pilot, "two")
+        assert notes(pilot).count("folded") == 1

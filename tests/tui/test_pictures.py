@@ -135,3 +135,15 @@ def test_no_colour(make_app: MakeApp, snap_compare: Compare, monkeypatch: pytest
 def test_help(make_app: MakeApp, snap_compare: Compare) -> None:
     """F1: keys, modes, marks and figures."""
     assert snap_compare(make_app(), terminal_size=(110, 40), run_before=asking(keys=("f1",)))
+
+
+def test_settings(make_app: MakeApp, snap_compare: Compare) -> None:
+    """F9: system text, sampling and lengths, one value wrong."""
+
+    async def run(pilot: Pilot[None]) -> None:
+        await asking(keys=("f9",))(pilot)
+        for field in pilot.app.screen.query("Input, TextArea"):
+            field.cursor_blink = False  # type: ignore[attr-defined]
+        await pilot.press("9", "9", "9", "ctrl+s")
+
+    assert snap_compare(make_app(system="Be brief."), terminal_size=(110, 36), run_before=run)

@@ -37,10 +37,11 @@ class EdgeSpecApp(App[None]):
         *,
         system: str | None = None,
         notices: tuple[str, ...] = (),
+        seeded: bool = False,
         opener: OpenEngine = open_engine,
     ) -> None:
         super().__init__()
-        self._chat = ChatScreen(load, generate, system=system, notices=notices)
+        self._chat = ChatScreen(load, generate, system=system, notices=notices, seeded=seeded)
         self.runner = Runner(self._chat.post_message, opener)
 
     def get_default_screen(self) -> Screen[None]:
@@ -54,7 +55,7 @@ class EdgeSpecApp(App[None]):
         yield from super().get_system_commands(screen)
         for active in screen.active_bindings.values():
             binding = active.binding
-            if binding.show and binding.action != "command_palette" and active.enabled and binding.description:
+            if binding.tooltip and binding.action != "command_palette" and active.enabled and binding.description:
                 yield SystemCommand(
                     f"{binding.description} ({self.get_key_display(binding)})",
                     binding.tooltip or binding.description,
@@ -80,12 +81,22 @@ class EdgeSpecApp(App[None]):
 
 
 def run_app(
-    load: LoadOptions, generate: GenerateOptions, *, system: str | None = None, notices: tuple[str, ...] = ()
+    load: LoadOptions,
+    generate: GenerateOptions,
+    *,
+    system: str | None = None,
+    notices: tuple[str, ...] = (),
+    seeded: bool = False,
 ) -> int:
     """Run the app until it is left; returns the exit code.
 
-    `notices` are sentences that the caller wants said at the start, such as a fallback it chose.
+    Args:
+        load: models to load.
+        generate: how to answer, until the user changes it.
+        system: system text of new chats.
+        notices: sentences that the caller wants said at the start, such as a fallback it chose.
+        seeded: did the user give the seed? If not, every reply gets a new one.
     """
-    app = EdgeSpecApp(load, generate, system=system, notices=notices)
+    app = EdgeSpecApp(load, generate, system=system, notices=notices, seeded=seeded)
     app.run()
     return app.return_code or 0

@@ -19,7 +19,8 @@ from edgespec.engine.messages import (
 )
 from edgespec.types import FinishReason, Mode
 from edgespec_tui.figures import ENOUGH_DRAFTED, LiveFigures
-from edgespec_tui.text import count
+from edgespec_tui.modes import label
+from edgespec_tui.text import count, one_line
 from edgespec_tui.widgets.reply import Reply
 
 Ending = GenerationDone | Failed | EngineLost
@@ -30,11 +31,6 @@ ENDINGS = {
     FinishReason.CONTEXT: "the context is full",
     FinishReason.CANCELLED: "stopped by you",
 }
-
-
-def label(mode: Mode, draft_length: int) -> str:
-    """A mode as the app names it."""
-    return str(mode) if mode is Mode.PLAIN else f"{mode} k={draft_length}"
 
 
 @dataclass
@@ -106,6 +102,20 @@ class Exchange:
                 await self.reply.end("this reply failed")
             case EngineLost():
                 await self.reply.end("the engine ended here")
+
+    @property
+    def failure(self) -> tuple[str, str]:
+        """What went wrong and what to do, if it ended badly."""
+        match self.ending:
+            case Failed(message=message, hint=hint):
+                return message, hint
+            case EngineLost(signal=signal, exit_code=code, log=log):
+                how = f"was killed by {signal}" if signal else f"ended with code {code}"
+                last = f" Its last words: {one_line(log[-1])}" if log else ""
+                sentence = f"The engine process {how}. What it had written is kept.{last}"
+                return sentence, "Your next message, or F5, starts it again."
+            case _:
+                return "", ""
 
     @property
     def why(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -14,16 +15,19 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer
 
-from edgespec.engine.messages import EngineLost, Failed, GenerateOptions, GenerationDone, Loaded, LoadOptions
-from edgespec.types import Mode
-from edgespec_tui.dialogue import Dialogue
-from edgespec_tui.exchange import Exchange, label
+from edgespec.chat import Conversation
+from edgespec.engine.messages import MAX_DRAFT_LENGTH, GenerateOptions, GenerationDone, Loaded, LoadOptions
+from edgespec.errors import EdgeSpecError
+from edgespec_tui.attach import expand
+from edgespec_tui.exchange import Exchange
 from edgespec_tui.figures import LiveFigures
 from edgespec_tui.messages import EngineReady, EngineRefused, EventsWaiting
+from edgespec_tui.modes import fallback, following, label, refusals
 from edgespec_tui.pacer import Pacer
+from edgespec_tui.screens.settings import Choices, SettingsScreen
 from edgespec_tui.text import one_line, size
 from edgespec_tui.widgets.composer import Composer
-from edgespec_tui.widgets.conversation import Conversation
+from edgespec_tui.widgets.conversation import ConversationView
 from edgespec_tui.widgets.note import Note
 from edgespec_tui.widgets.reply import Reply
 from edgespec_tui.widgets.stats_panel import StatsPanel
@@ -46,19 +50,32 @@ class ChatScreen(Screen[None]):
         Binding("f2", "next_mode", "Mode", tooltip="Choose how drafts are made, from the next reply on"),
         Binding("f3", "toggle_tokens", "View", tooltip="Switch between marked tokens and formatted text"),
         Binding("f5", "again", "Again", tooltip="Answer the last message once more"),
+        Binding("f7", "draft_length(-1)", "Shorter drafts", show=False, priority=True, tooltip="Draft fewer tokens"),
+        Binding("f8", "draft_length(1)", "Longer drafts", show=False, priority=True, tooltip="Draft more tokens"),
+        Binding("f9", "settings", "Settings", show=False, tooltip="System text, temperature, seed, longest reply"),
+        Binding("ctrl+t", "edit", "Edit", show=False, tooltip="Change the last message and send it again"),
+        Binding("ctrl+r", "copy_reply", "Copy reply", show=False, tooltip="Copy the last reply to the clipboard"),
         Binding("ctrl+n", "new_chat", "New", priority=True, tooltip="Start a new chat with the same models"),
         Binding("pageup", "scroll(-1)", "Scroll up", show=False, priority=True),
         Binding("pagedown", "scroll(1)", "Scroll down", show=False, priority=True),
     ]
 
     def __init__(
-        self, load: LoadOptions, generate: GenerateOptions, *, system: str | None, notices: tuple[str, ...]
+        self,
+        load: LoadOptions,
+        generate: GenerateOptions,
+        *,
+        system: str | None,
+        notices: tuple[str, ...],
+        seeded: bool,
     ) -> None:
         super().__init__()
         self._load = load
         self._options = generate
         self._notices = notices
-        self._dialogue = Dialogue(system)
+        self._seeded = seeded
+        self._told: set[str] = set()
+        self._chat = Conversation(system)
         self._loaded: Loaded | None = None
         self._exchange: Exchange | None = None
         self._plain_step: float | None = None
@@ -80,7 +97,7 @@ class ChatScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield StatusBar()
         with Horizontal(id="main"):
-            yield Conversation()
+            yield ConversationView()
             yield StatsPanel()
         yield Composer()
         yield Footer(show_command_palette=False, compact=True)
@@ -89,12 +106,12 @@ class ChatScreen(Screen[None]):
     async def on_mount(self) -> None:
         self.query_one(Composer).focus()
         for notice in self._notices:
-            await self._conversation.note(notice, "warning")
+            await self._view.note(notice, "warning")
         await self._start_loading()
 
     @property
-    def _conversation(self) -> Conversation:
-        return self.query_one(Conversation)
+    def _view(self) -> ConversationView:
+        return self.query_one(ConversationView)
 
     # Loading
 
@@ -104,7 +121,7 @@ class ChatScreen(Screen[None]):
         what = f"Loading {one_line(target.name)}" + (f" ({size(bytes_)})" if bytes_ else "")
         if self._load.draft is not None:
             what += f" and {one_line(Path(self._load.draft).name)}"
-        self._loading = await self._conversation.note(f"{what}. You can write meanwhile.", "busy")
+        self._loading = await self._view.note(f"{what}. You can write meanwhile.", "busy")
         self.query_one(StatusBar).show_text("loading")
         self._app.runner.load(self._load)
 
@@ -114,7 +131,7 @@ class ChatScreen(Screen[None]):
             await self._loading.remove()
         await self._use(message.loaded)
         target = message.loaded.target
-        await self._conversation.note(
+        await self._view.note(
             f"Ready in {message.loaded.load_seconds:.1f} s, {target.n_ctx:,} tokens of context. Enter sends, F1 helps."
         )
 
@@ -122,18 +139,23 @@ class ChatScreen(Screen[None]):
         self._loaded = loaded
         self.query_one(StatusBar).show_models(loaded)
         for notice in loaded.notices:
-            await self._conversation.note(notice, "warning", before=before)
-        if (reason := loaded.modes.get(self._options.mode)) is not None:
-            runs = Mode.LOOKUP if loaded.modes.get(Mode.LOOKUP, "") is None else Mode.PLAIN
-            await self._conversation.note(f"{self._options.mode} cannot run: {reason} Using {runs} instead.", "warning")
-            self._options = replace(self._options, mode=runs)
+            await self._tell(notice, "warning", before)
+        if (instead := fallback(loaded, self._options.mode)) is not None:
+            self._options = replace(self._options, mode=instead[0])
+            await self._view.note(instead[1], "warning")
         self._show_state()
+
+    async def _tell(self, notice: str, kind: str, before: Reply | None = None) -> None:
+        """Say a notice, once a chat."""
+        if notice not in self._told:
+            self._told.add(notice)
+            await self._view.note(notice, kind, before=before)
 
     async def on_engine_refused(self, message: EngineRefused) -> None:
         """The models could not be loaded; the app stays, to be read and left."""
         if self._loading is not None:
             await self._loading.remove()
-        await self._conversation.note(message.message, "error", message.hint)
+        await self._view.note(message.message, "error", message.hint)
         self.query_one(StatusBar).show_text("no model")
 
     # Asking
@@ -148,14 +170,22 @@ class ChatScreen(Screen[None]):
         elif self._exchange is not None:
             composer.hint("a reply is running: Esc stops it")
         else:
+            try:
+                text = expand(message.text)
+            except EdgeSpecError as error:
+                await self._view.note(error.message, "error", error.hint)
+                return
             composer.remember(message.text)
-            await self._ask(message.text)
+            await self._ask(text, message.text)
 
-    async def _ask(self, text: str) -> None:
-        self._dialogue.ask(text)
-        reply = await self._conversation.exchange(text, tokens_shown=self._tokens_shown)
-        number = self._app.runner.generate(self._dialogue.messages, self._options)
-        self._exchange = Exchange(number, text, reply, self._options, LiveFigures(self._plain_step))
+    async def _ask(self, text: str, written: str) -> None:
+        self._chat = self._chat.add_user(text)
+        if not self._seeded:
+            seed = secrets.randbelow(2**31)
+            self._options = replace(self._options, sampling=replace(self._options.sampling, seed=seed))
+        reply = await self._view.exchange(text, tokens_shown=self._tokens_shown)
+        number = self._app.runner.generate(self._chat.messages, self._options)
+        self._exchange = Exchange(number, written, reply, self._options, LiveFigures(self._plain_step))
         self._show_state()
 
     # Events of the reply
@@ -179,7 +209,7 @@ class ChatScreen(Screen[None]):
             await self._use(exchange.reloaded, before=exchange.reply)
             exchange.reloaded = None
         while exchange.notices:
-            await self._conversation.note(exchange.notices.pop(0), before=exchange.reply)
+            await self._tell(exchange.notices.pop(0), "info", exchange.reply)
         if exchange.ending is not None or self._panel_pacer.wait() <= 0:
             self._panel_pacer.drawn()
             self._show_figures(exchange)
@@ -194,26 +224,22 @@ class ChatScreen(Screen[None]):
     async def _ended(self, exchange: Exchange) -> None:
         self._exchange = None
         self.query_one(Composer).hint("")
-        match exchange.ending:
-            case GenerationDone(text=text, stats=stats):
-                self._dialogue.answer(text)
-                self._plain_step = stats.plain_step_seconds or self._plain_step
-            case Failed(message=message, hint=hint):
-                await self._give_back(exchange)
-                await self._conversation.note(message, "error", hint)
-            case EngineLost() as lost:
-                self._dialogue.answer(exchange.reply.text)
-                await self._conversation.note(_describe(lost), "error", "Your next message, or F5, starts it again.")
+        if isinstance(exchange.ending, GenerationDone):
+            self._chat = self._chat.add_assistant(exchange.ending.text)
+            self._plain_step = exchange.ending.stats.plain_step_seconds or self._plain_step
+        elif exchange.stats.rounds:
+            self._chat = self._chat.add_assistant(exchange.reply.text)
+        else:
+            await self._take_back()
+            self.query_one(Composer).restore(exchange.question)
+        if (failure := exchange.failure)[0]:
+            await self._view.note(failure[0], "error", failure[1])
         self._show_state()
 
-    async def _give_back(self, exchange: Exchange) -> None:
-        """Undo a question that was refused before a token came; keep what was shown otherwise."""
-        if exchange.stats.rounds:
-            self._dialogue.answer(exchange.reply.text)
-            return
-        self._dialogue.take_back()
-        await self._conversation.take_back()
-        self.query_one(Composer).restore(exchange.question)
+    async def _take_back(self) -> None:
+        """Undo the last question and what was answered."""
+        self._chat = self._chat.undo()
+        await self._view.take_back()
 
     def _show_state(self) -> None:
         chosen = label(self._options.mode, self._options.draft_length)
@@ -227,8 +253,8 @@ class ChatScreen(Screen[None]):
         """Dim what would do nothing now."""
         if action == "stop":
             return True if self._exchange is not None else None
-        if action in ("again", "new_chat"):
-            return True if self._exchange is None and self._dialogue.turns else None
+        if action in ("again", "edit", "new_chat", "copy_reply"):
+            return True if self._exchange is None and self._chat.turns else None
         return True
 
     def action_stop(self) -> None:
@@ -242,13 +268,17 @@ class ChatScreen(Screen[None]):
         if self._loaded is None:
             self.query_one(Composer).hint("no model is loaded yet")
             return
-        can_run = [mode for mode in Mode if self._loaded.modes.get(mode, "unknown") is None]
-        if len(can_run) < 2:
-            reasons = [f"{mode}: {why}" for mode, why in self._loaded.modes.items() if why]
-            self.query_one(Composer).hint(one_line("; ".join(reasons) or "no other mode can run"))
+        if (mode := following(self._loaded, self._options.mode)) is None:
+            self.query_one(Composer).hint(one_line(refusals(self._loaded)))
             return
-        now = can_run.index(self._options.mode) if self._options.mode in can_run else -1
-        self._options = replace(self._options, mode=can_run[(now + 1) % len(can_run)])
+        self._options = replace(self._options, mode=mode)
+        self._show_state()
+
+    def action_draft_length(self, change: int) -> None:
+        """Draft more or fewer tokens a round, from the next reply on."""
+        length = min(max(self._options.draft_length + change, 1), MAX_DRAFT_LENGTH)
+        self._options = replace(self._options, draft_length=length)
+        self.query_one(Composer).hint(f"at most {length} drafted tokens a round")
         self._show_state()
 
     async def action_toggle_tokens(self) -> None:
@@ -260,27 +290,54 @@ class ChatScreen(Screen[None]):
 
     async def action_again(self) -> None:
         """Ask the last question once more."""
-        if self._exchange is None and (question := self._dialogue.take_back()) is not None:
-            await self._conversation.take_back()
-            await self._ask(question)
+        if (question := self._last_question) is not None:
+            await self._take_back()
+            await self._ask(question, question)
+
+    async def action_edit(self) -> None:
+        """Put the last question back into the box, to be changed and sent again."""
+        if (question := self._last_question) is not None:
+            await self._take_back()
+            self.query_one(Composer).restore(question)
+            self._show_state()
+
+    def action_settings(self) -> None:
+        """Change system text, sampling and lengths."""
+        choices = Choices(self._options, self._chat.system, self._seeded)
+        self.app.push_screen(SettingsScreen(choices), self._use_choices)
+
+    def _use_choices(self, choices: Choices | None) -> None:
+        if choices is not None:
+            self._options = replace(choices.options, mode=self._options.mode)
+            self._seeded = choices.seeded
+            self._chat = self._chat.with_system(choices.system)
+            self._show_state()
+
+    def action_copy_reply(self) -> None:
+        """Copy the last reply, as the model wrote it."""
+        if replies := list(self.query(Reply)):
+            self.app.copy_to_clipboard(replies[-1].text)
+            self.query_one(Composer).hint("reply copied")
 
     async def action_new_chat(self) -> None:
         """Forget the conversation; models, mode and settings stay."""
         if self._exchange is None:
-            self._dialogue = Dialogue(self._dialogue.system)
-            await self._conversation.clear()
+            self._chat = Conversation(self._chat.system)
+            self._told.clear()
+            await self._view.clear()
             self.query_one(StatsPanel).show(None, None, "")
             self._show_state()
+
+    @property
+    def _last_question(self) -> str | None:
+        """The last user turn, if nothing is being answered."""
+        questions = [turn.content for turn in self._chat.turns if turn.role == "user"]
+        return questions[-1] if questions and self._exchange is None else None
 
     def action_scroll(self, pages: int) -> None:
         """Scroll the conversation wherever the focus is."""
         if pages < 0:
-            self._conversation.scroll_page_up(animate=False)
+            self._view.scroll_page_up(animate=False)
         else:
-            self._conversation.scroll_page_down(animate=False)
+            self._view.scroll_page_down(animate=False)
 
-
-def _describe(lost: EngineLost) -> str:
-    how = f"was killed by {lost.signal}" if lost.signal else f"ended with code {lost.exit_code}"
-    last = f" Its last words: {one_line(lost.log[-1])}" if lost.log else ""
-    return f"The engine process {how}. What it had written is kept.{last}"

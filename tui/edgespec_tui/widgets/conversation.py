@@ -9,7 +9,7 @@ from edgespec_tui.widgets.reply import Reply
 from edgespec_tui.widgets.user_message import UserMessage
 
 
-class Conversation(VerticalScroll):
+class ConversationView(VerticalScroll):
     """Everything that was said, oldest first."""
 
     HELP = "The conversation. **Page up** and **page down** scroll; at the end it follows the reply."
