@@ -148,7 +148,9 @@ class Settings:
     threads: int = _number(0, "Threads to compute with. 0: one for each physical core.", 0, 1024)
     temperature: float = _decimal(0.0, "0 takes the likeliest token each time; more is more varied.", 0, 100)
     top_k: int = _number(0, "Sample among the K likeliest tokens. 0: all.", 0, 2**31 - 1)
-    top_p: float = _decimal(1.0, "Sample among the likeliest tokens that have this much probability. 1: all.", 0, 1)
+    top_p: float = _decimal(
+        1.0, "Sample among the likeliest tokens that have this much probability. 1: all.", 0, 1, above=True
+    )
     min_p: float = _decimal(0.0, "Leave out tokens below this share of the likeliest one's probability. 0: none.", 0, 1)
     repeat_penalty: float = _decimal(1.0, "Make recent tokens less likely. 1: off.", 0, 100, above=True)
     seed: int | None = _number(None, "Of the random numbers. Default: a new one for each reply.", 0, 2**32 - 2)

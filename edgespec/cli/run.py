@@ -47,8 +47,6 @@ def command(prompt: str | None, file: str | None, raw: bool, as_json: bool, trac
     plan = make_plan(flags)
     engine, plan = open_engine(plan)
     with engine:
-        for notice in (*plan.notices, *engine.loaded.notices):
-            say(notice)
         request = text if raw else Conversation(plan.system).add_user(text).messages
         return _answer(engine, plan, request, as_json=as_json, trace=trace)
 
@@ -85,8 +83,11 @@ def _answer(engine: Engine, plan: Plan, request: str | tuple[Message, ...], *, a
     printer = None if as_json else ReplyPrinter(sys.stdout)
     rounds: list[RoundDone] = []
     done: GenerationDone | None = None
+    events = engine.generate(request, plan.generate)  # from here on there is something to cancel
     with cancel_on_interrupt(engine.cancel):
-        for event in engine.generate(request, plan.generate):
+        for notice in (*plan.notices, *engine.loaded.notices):
+            say(notice)
+        for event in events:
             match event:
                 case m.RoundDone():
                     rounds.append(event)
