@@ -209,7 +209,7 @@ def _check_promise(wanted: ModelFile, remote: RemoteFile) -> None:
     exact = wanted.sha256 is not None and wanted.size_exact
     if exact and wanted.size and remote.size is not None and wanted.size != remote.size:
         raise DownloadError(
-            f"{wanted.repo}/{wanted.file} has {remote.size:,} bytes on the Hub, not the {wanted.size:,} it should have.",
+            f"{wanted.repo}/{wanted.file} has {remote.size:,} bytes on the Hub instead of {wanted.size:,}.",
             hint,
         )
 

@@ -236,7 +236,7 @@ class Placement:
 
 
 def place(target: MemoryShape, draft: MemoryShape | None, setup: Setup, machine: Machine) -> Placement:
-    """`--gpu-layers auto`: everything on the device if it fits, else the remedies in order; the CPU without a device."""
+    """`--gpu-layers auto`: all on the device if that fits, else the remedies in order; without a device the CPU."""
     if machine.device_free is None:
         return Placement(replace(setup, gpu_layers=0, draft_gpu_layers=0), draft is not None, ())
     wanted = replace(

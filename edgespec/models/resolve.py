@@ -111,6 +111,9 @@ def _pair(spec: str, pair: Pair, root: Path) -> ResolvedModel:
         missing = "is" if whole else "is only partly"
         state = "not downloaded" if whole else "downloaded"
         raise ModelFileError(f"The pair {pair.id} {missing} {state}.", f"Fetch it with `edgespec download {pair.id}`.")
+    if draft is not None and not pair.runnable:
+        notice = f"The {pair.spec_type.removeprefix('draft-').upper()} head of {pair.id} is not used by this version."
+        return ResolvedModel(spec, target, None, pair, (notice,))
     return ResolvedModel(spec, target, draft, pair)
 
 

@@ -93,8 +93,8 @@ def _check_parts(folder: Path, stem: str, number: int, count: int) -> CheckedMod
     missing = [printable(part.name) for part in parts if not part.exists()]
     if missing:
         raise ModelFileError(
-            f"{printable(stem)} is split into {count} parts and {_listed(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-            f" from {printable(folder)}.",
+            f"{printable(stem)} is split into {count} parts and {_listed(missing)}"
+            f" {'is' if len(missing) == 1 else 'are'} missing from {printable(folder)}.",
             "Download the whole model: all parts belong in one folder.",
         )
     headers = [read_header(part) for part in parts]
