@@ -164,26 +164,32 @@ class Engine:
 
     def _revive(self) -> m.Loaded:
         lost = self._need_process().lost
-        loaded = self._start()
+        # An illegal instruction that the warm-up did not meet would only be met again.
+        illegal = lost is not None and lost.signal == "SIGILL" and not self._loaded.safe_mode
+        loaded = self._start("SIGILL" if illegal else "")
         cause = describe(lost) if lost is not None else "The engine had ended"
         self._loaded = replace(loaded, notices=(f"{cause}; it was started again.", *loaded.notices))
         return self._loaded
 
     # Starting
 
-    def _start(self) -> m.Loaded:
-        """Start and load; once more in safe mode if loading dies as it does where kernels do not fit the processor."""
+    def _start(self, crash: str = "") -> m.Loaded:
+        """Start and load; once more in safe mode if loading dies as it does where kernels do not fit the processor.
+
+        `crash` names the signal of such a death that has already been seen.
+        """
         options = self._options
         if not options.safe_mode and self._memory.applies():
             options = replace(options, safe_mode=True)
-        outcome = self._load(options)
-        notices: list[str] = []
+        outcome = None if crash else self._load(options)
         if isinstance(outcome, m.EngineLost) and outcome.signal in CRASH_SIGNALS and not options.safe_mode:
-            signal = outcome.signal
+            crash = outcome.signal
+        notices: list[str] = []
+        if outcome is None or crash:
             outcome = self._load(replace(options, safe_mode=True))
             if isinstance(outcome, m.Loaded):
-                self._memory.remember(signal)
-                notices.append(safe_mode_notice(signal))
+                self._memory.remember(crash)
+                notices.append(safe_mode_notice(crash))
         if self._memory.notice:
             notices.append(self._memory.notice)
         if isinstance(outcome, m.Loaded):

@@ -187,7 +187,7 @@ def time_plain_step(target: Session, context: list[int], cancelled: Callable[[],
 
 
 def check_options(options: m.GenerateOptions) -> None:
-    """Raise SettingsError for options that have no meaning. The sampler checks its own."""
+    """Raise SettingsError for options that have no meaning. SamplingParams checks its own."""
     if not 0 <= options.draft_length <= m.MAX_DRAFT_LENGTH:
         raise SettingsError(
             f"The draft length must be from 0 to {m.MAX_DRAFT_LENGTH}, got {options.draft_length}.",
@@ -202,8 +202,6 @@ def check_options(options: m.GenerateOptions) -> None:
         )
     if "" in options.stop:
         raise SettingsError("A stop text must not be empty.", "Give --stop a text.")
-    if options.sampling.seed < 0:
-        raise SettingsError(f"The seed must not be negative, got {options.sampling.seed}.", "Choose another --seed.")
 
 
 def _mode_hint(loaded: m.Loaded) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -101,7 +100,7 @@ class Host:
                         self._commands.put(command)
                     case other:
                         raise FrameError(f"{type(other).__name__} is not a command")
-        except (FrameError, pickle.UnpicklingError):
+        except Exception:  # what follows could not be understood either
             traceback.print_exc()
             os._exit(1)
         os._exit(0)  # the parent is gone, and nobody waits for the reply in hand
@@ -113,6 +112,9 @@ class Host:
                 write_frame(self._pipe_out, m.encode(event))
         except OSError:  # the parent is gone
             os._exit(0)
+        except Exception:  # a mute engine would keep its parent waiting
+            traceback.print_exc()
+            os._exit(1)
 
 
 def take_pipes() -> tuple[IO[bytes], IO[bytes]]:

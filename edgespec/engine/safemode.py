@@ -68,8 +68,8 @@ class SafeModeMemory:
 def safe_mode_notice(signal: str) -> str:
     """What users are told when safe mode steps in."""
     return (
-        f"llama.cpp crashed ({signal}) while warming up, so EdgeSpec started again in safe mode, without its fastest "
-        f"CPU kernels, and will do so from now on. {REBUILD_ADVICE}"
+        f"llama.cpp crashed ({signal}), so EdgeSpec started again in safe mode, without its fastest CPU kernels, "
+        f"and will do so from now on. {REBUILD_ADVICE}"
     )
 
 

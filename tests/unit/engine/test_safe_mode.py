@@ -10,7 +10,7 @@ from fake_host import crash, fake_host, loaded, send, starts_of
 
 from edgespec.engine import safemode
 from edgespec.engine.client import Engine
-from edgespec.engine.messages import LoadOptions
+from edgespec.engine.messages import EngineLost, GenerationDone, Loaded, LoadOptions
 from edgespec.engine.safemode import SafeModeMemory
 from edgespec.errors import EngineError
 
@@ -63,6 +63,25 @@ def test_a_restart_stays_in_safe_mode(tmp_path: Path) -> None:
     with Engine(OPTIONS, command=command) as engine:
         engine.restart()
     assert safe_modes(command) == [False, True, True]
+
+
+def test_an_illegal_instruction_in_a_reply_leads_to_safe_mode_too(tmp_path: Path) -> None:
+    command = fake_host(tmp_path, starts=[{"replies": [[crash("SIGILL")]]}, {}])
+    with Engine(OPTIONS, command=command) as engine:
+        assert isinstance(list(engine.generate("hello"))[-1], EngineLost)
+        events = list(engine.generate("hello"))
+    assert isinstance(events[0], Loaded) and any("safe mode" in notice for notice in events[0].notices)
+    assert isinstance(events[-1], GenerationDone)
+    assert safe_modes(command) == [False, True]
+    assert SafeModeMemory().applies()
+
+
+def test_other_deaths_in_a_reply_do_not_lead_to_safe_mode(tmp_path: Path) -> None:
+    command = fake_host(tmp_path, starts=[{"replies": [[crash("SIGSEGV")]]}, {}])
+    with Engine(OPTIONS, command=command) as engine:
+        list(engine.generate("hello"))
+        list(engine.generate("hello"))
+    assert safe_modes(command) == [False, False]
 
 
 def test_deleting_the_file_forgets() -> None:
