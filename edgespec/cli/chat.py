@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgespec.chat import Conversation, is_blank
+from edgespec.chat import Conversation
 from edgespec.cli.options import Plan, fresh_seed, make_plan, model_options, open_engine
 from edgespec.cli.output import MARKS, ReplyPrinter, cancel_on_interrupt, lost_error, mark_of, say, summary, use_colour
 from edgespec.errors import EdgeSpecError
+from edgespec.guard import is_blank
 from edgespec.types import Mode, Origin
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from edgespec.chat import (
     Conversation,
     PromptBuilder,
     check_budget,
-    is_blank,
 )
 from edgespec.engine.messages import Message
 from edgespec.errors import ContextFullError, TemplateError
+from edgespec.guard import is_blank
 
 CHATML = """\
 {% for turn in messages %}{{ '<|im_start|>' + turn['role'] + '\n' + turn['content'] + '<|im_end|>' + '\n' }}{% endfor %}
