@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 RING_SIZE = 100
+LEVEL_DEBUG = 1
 LEVEL_ERROR = 4
 LEVEL_CONTINUE = 5
 
@@ -52,7 +53,7 @@ class LogRing:
         self._file = None if path is None else path.open("a", encoding="utf-8", errors="replace", buffering=1)
 
     def _finish(self, line: str) -> None:
-        if not line.strip():
+        if not line.strip() or self._level == LEVEL_DEBUG:  # debug lines come in floods and would wash the rest away
             return
         self._lines.append(line.rstrip())
         if self._level == LEVEL_ERROR:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import weakref
 from collections import deque
 from collections.abc import Iterable
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from edgespec.decoding.sampling import GreedySampler, Sampler, SamplingParams
-from edgespec.errors import DecodeError, SettingsError
+from edgespec.decoding.sampling import PENALTY_WINDOW, GreedySampler, Sampler, SamplingParams
+from edgespec.errors import DecodeError
 from edgespec.llama.candidates import Candidates, Preselection
 from edgespec.llama.library import Library, library
 from edgespec.llama.vocab import LlamaVocab
@@ -21,19 +20,12 @@ from edgespec.types import Distribution
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PENALTY_WINDOW = 64
-"""Tokens that the repeat penalty looks back on, as in llama.cpp."""
-
-_RANDOM_SEED = 0xFFFFFFFF
-"""llama.cpp takes this seed for "choose one"; a user's seed must never become it."""
+_COLDEST = 1e-6
+"""Temperatures below this make no difference but overflow 32-bit logits."""
 
 
 def make_sampler(vocab: LlamaVocab, params: SamplingParams) -> Sampler:
-    """The sampler for these parameters: argmax if nothing else is asked for, else a llama.cpp chain.
-
-    Raises SettingsError for values that have no meaning.
-    """
-    _check(params)
+    """The sampler for these parameters: argmax if nothing else is asked for, else a llama.cpp chain."""
     penalised = params.repeat_penalty != 1.0
     if not penalised and (params.temperature == 0 or params.top_k == 1):
         return GreedySampler()
@@ -121,36 +113,21 @@ def _filters(lib: Library, n_vocab: int, params: SamplingParams) -> int:
     if params.temperature == 0:
         return chain
     if params.top_k > 0:
-        add(chain, lib.llama_sampler_init_top_k(params.top_k))
+        add(chain, lib.llama_sampler_init_top_k(min(params.top_k, n_vocab)))
     if params.top_p < 1:
         add(chain, lib.llama_sampler_init_top_p(params.top_p, 1))
     if params.min_p > 0:
         add(chain, lib.llama_sampler_init_min_p(params.min_p, 1))
-    add(chain, lib.llama_sampler_init_temp(params.temperature))
+    add(chain, lib.llama_sampler_init_temp(max(params.temperature, _COLDEST)))
     return chain
 
 
 def _draw(lib: Library, params: SamplingParams) -> int:
-    sampler: int
-    if params.temperature == 0:
-        sampler = lib.llama_sampler_init_greedy()
-    else:
-        sampler = lib.llama_sampler_init_dist(params.seed % _RANDOM_SEED)
+    seed = params.seed
+    sampler: int = lib.llama_sampler_init_greedy() if params.temperature == 0 else lib.llama_sampler_init_dist(seed)
     return sampler
 
 
 def _free(lib: Library, *samplers: int) -> None:
     for sampler in samplers:
         lib.llama_sampler_free(sampler)
-
-
-def _check(params: SamplingParams) -> None:
-    for name, value, ok, allowed in (
-        ("temperature", params.temperature, params.temperature == 0 or params.temperature >= 1e-3, "0, or from 0.001"),
-        ("top-k", params.top_k, params.top_k >= 0, "0 or more"),
-        ("top-p", params.top_p, 0 < params.top_p <= 1, "above 0, up to 1"),
-        ("min-p", params.min_p, 0 <= params.min_p <= 1, "between 0 and 1"),
-        ("repeat penalty", params.repeat_penalty, params.repeat_penalty > 0, "above 0"),
-    ):
-        if not ok or not math.isfinite(value):
-            raise SettingsError(f"The {name} must be {allowed}, got {value}.")

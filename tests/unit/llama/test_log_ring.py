@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgespec.llama.logs import LEVEL_CONTINUE, LEVEL_ERROR, LogRing
+from edgespec.llama.logs import LEVEL_CONTINUE, LEVEL_DEBUG, LEVEL_ERROR, LogRing
 
 INFO = 2
 
@@ -33,9 +33,11 @@ def test_only_the_last_lines_are_kept() -> None:
     assert ring.lines() == ("7", "8", "9")
 
 
-def test_blank_lines_are_dropped() -> None:
+def test_blank_and_debugging_lines_are_dropped() -> None:
     ring = LogRing()
     ring.write(INFO, "\n  \nx\n")
+    ring.write(LEVEL_DEBUG, "flood")
+    ring.write(LEVEL_CONTINUE, "ing\n")
     assert ring.lines() == ("x",)
 
 
