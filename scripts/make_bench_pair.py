@@ -13,7 +13,8 @@ download. From any GGUF of architecture `llama` this makes one, `factor` times a
 So the target is close to its source although its weights have four bits: in Q4_0 (the default, a type that llama.cpp
 repacks on CPUs) as well as with `--type keep`, where every block of weights is the small model's, bit for bit, and
 the rest is zero. `--noise X` lets the copies write random vectors too, about X as large as what is written anyway
-(0.1 is a tenth); the draws do not depend on X, so that more noise means less agreement.
+(0.1 is a tenth); the draws do not depend on X, so that more noise means less agreement. With the demo model, 0.05,
+0.1 and 0.2 make the small model guess about 0.9, 0.8 and 0.6 of the tokens.
 """
 
 from __future__ import annotations
@@ -252,7 +253,7 @@ def terms(item: Plan, options: Options) -> list[Bytes]:
         missing += noise(item, weights, options)
     while len(parts) < min(k, TERMS):
         parts.append(rounded(missing, item.type))
-        missing -= gguf.dequantize(parts[-1], item.type)
+        missing = missing - gguf.dequantize(parts[-1], item.type)  # not in place: float parts are views of it
     return parts
 
 

@@ -31,7 +31,7 @@ class BareModel:
         context = llama_cpp.llama_context_default_params()
         context.n_ctx = context.n_batch = n_ctx
         context.n_rs_seq = n_rs_seq
-        context.n_threads = context.n_threads_batch = 2
+        context.n_threads = context.n_threads_batch = 1
         self.context = llama_cpp.llama_init_from_model(self.model, context)
         if not self.context:
             raise SystemExit(f"llama.cpp made no context for {path}")
