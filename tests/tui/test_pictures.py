@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from threading import Event as Flag
 
 import pytest
 from conftest import MakeApp, until
+from edgespec_tui.archive import chats_folder
+from edgespec_tui.record import ChatRecord
 from edgespec_tui.screens.chat import ChatScreen
 from edgespec_tui.widgets.composer import Composer
 from edgespec_tui.widgets.note import Note
@@ -147,3 +151,18 @@ def test_settings(make_app: MakeApp, snap_compare: Compare) -> None:
         await pilot.press("9", "9", "9", "ctrl+s")
 
     assert snap_compare(make_app(system="Be brief."), terminal_size=(110, 36), run_before=run)
+
+
+def test_chats(
+    make_app: MakeApp, snap_compare: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl+O: the saved chats, one of them about to be deleted."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    folder = chats_folder()
+    folder.mkdir(parents=True)
+    for day, title in ((1, "Rename `values` to `data`"), (2, "[/INST] a title in brackets"), (3, "日本の海")):
+        kept = ChatRecord()
+        kept.ask(title)
+        kept.changed = f"2026-11-0{day}T12:00:00+00:00"
+        (folder / f"{day}.json").write_text(json.dumps(kept.to_json()))
+    assert snap_compare(make_app(), terminal_size=WIDE, run_before=asking(keys=("ctrl+o", "down", "d")))

@@ -20,6 +20,7 @@ from edgespec.engine.messages import (
 from edgespec.types import FinishReason, Mode
 from edgespec_tui.figures import ENOUGH_DRAFTED, LiveFigures
 from edgespec_tui.modes import label
+from edgespec_tui.record import ReplyTrace, stats_to_json
 from edgespec_tui.text import count, one_line
 from edgespec_tui.widgets.reply import Reply
 
@@ -41,6 +42,7 @@ class Exchange:
         number: the runner's number of this reply.
         question: what was asked, to be put back if it cannot be answered.
         notices: sentences that came with it and are not shown yet.
+        rounds: all rounds so far.
         reloaded: set if the engine had to be started again for it.
         ending: the event that ended it; None while it runs.
     """
@@ -53,6 +55,7 @@ class Exchange:
     notices: list[str] = field(default_factory=list)
     reloaded: Loaded | None = None
     ending: Ending | None = None
+    rounds: list[RoundDone] = field(default_factory=list)
 
     @property
     def mode(self) -> str:
@@ -89,6 +92,7 @@ class Exchange:
                     self.reloaded = event
                 case GenerationDone() | Failed() | EngineLost():
                     self.ending = event
+        self.rounds += rounds
         if rounds:
             await self.reply.add(rounds, self.mode, self.figures.stats)
         if self.ending is not None:
@@ -102,6 +106,12 @@ class Exchange:
                 await self.reply.end("this reply failed")
             case EngineLost():
                 await self.reply.end("the engine ended here")
+
+    @property
+    def trace(self) -> ReplyTrace:
+        """How it came about, to be kept."""
+        figures = stats_to_json(self.stats) if isinstance(self.ending, GenerationDone) else {}
+        return ReplyTrace(tuple(self.rounds), self.reply.line, figures)
 
     @property
     def failure(self) -> tuple[str, str]:

@@ -15,15 +15,17 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer
 
-from edgespec.chat import Conversation
 from edgespec.engine.messages import MAX_DRAFT_LENGTH, GenerateOptions, GenerationDone, Loaded, LoadOptions
 from edgespec.errors import EdgeSpecError
+from edgespec_tui.archive import Archive
 from edgespec_tui.attach import expand
 from edgespec_tui.exchange import Exchange
 from edgespec_tui.figures import LiveFigures
 from edgespec_tui.messages import EngineReady, EngineRefused, EventsWaiting
 from edgespec_tui.modes import fallback, following, label, refusals
 from edgespec_tui.pacer import Pacer
+from edgespec_tui.record import ChatRecord
+from edgespec_tui.screens.chats import ChatsScreen
 from edgespec_tui.screens.settings import Choices, SettingsScreen
 from edgespec_tui.text import one_line, size
 from edgespec_tui.widgets.composer import Composer
@@ -31,7 +33,7 @@ from edgespec_tui.widgets.conversation import ConversationView
 from edgespec_tui.widgets.note import Note
 from edgespec_tui.widgets.reply import Reply
 from edgespec_tui.widgets.stats_panel import StatsPanel
-from edgespec_tui.widgets.status_bar import StatusBar
+from edgespec_tui.widgets.status_bar import StatusBar, model_name
 from edgespec_tui.widgets.too_small import TooSmall
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class ChatScreen(Screen[None]):
         Binding("f9", "settings", "Settings", show=False, tooltip="System text, temperature, seed, longest reply"),
         Binding("ctrl+t", "edit", "Edit", show=False, tooltip="Change the last message and send it again"),
         Binding("ctrl+r", "copy_reply", "Copy reply", show=False, tooltip="Copy the last reply to the clipboard"),
+        Binding("ctrl+o", "chats", "Chats", show=False, tooltip="Open, rename, delete or export a saved chat"),
         Binding("ctrl+n", "new_chat", "New", priority=True, tooltip="Start a new chat with the same models"),
         Binding("pageup", "scroll(-1)", "Scroll up", show=False, priority=True),
         Binding("pagedown", "scroll(1)", "Scroll down", show=False, priority=True),
@@ -75,7 +78,8 @@ class ChatScreen(Screen[None]):
         self._notices = notices
         self._seeded = seeded
         self._told: set[str] = set()
-        self._chat = Conversation(system)
+        self._chat = ChatRecord(system)
+        self._archive = Archive()
         self._loaded: Loaded | None = None
         self._exchange: Exchange | None = None
         self._plain_step: float | None = None
@@ -179,12 +183,13 @@ class ChatScreen(Screen[None]):
             await self._ask(text, message.text)
 
     async def _ask(self, text: str, written: str) -> None:
-        self._chat = self._chat.add_user(text)
+        self._chat.ask(text)
+        await self._save()
         if not self._seeded:
             seed = secrets.randbelow(2**31)
             self._options = replace(self._options, sampling=replace(self._options.sampling, seed=seed))
         reply = await self._view.exchange(text, tokens_shown=self._tokens_shown)
-        number = self._app.runner.generate(self._chat.messages, self._options)
+        number = self._app.runner.generate(self._chat.conversation.messages, self._options)
         self._exchange = Exchange(number, written, reply, self._options, LiveFigures(self._plain_step))
         self._show_state()
 
@@ -225,27 +230,44 @@ class ChatScreen(Screen[None]):
         self._exchange = None
         self.query_one(Composer).hint("")
         if isinstance(exchange.ending, GenerationDone):
-            self._chat = self._chat.add_assistant(exchange.ending.text)
+            self._chat.answer(exchange.ending.text, exchange.trace)
             self._plain_step = exchange.ending.stats.plain_step_seconds or self._plain_step
         elif exchange.stats.rounds:
-            self._chat = self._chat.add_assistant(exchange.reply.text)
+            self._chat.answer(exchange.reply.text, exchange.trace)
         else:
             await self._take_back()
             self.query_one(Composer).restore(exchange.question)
         if (failure := exchange.failure)[0]:
             await self._view.note(failure[0], "error", failure[1])
+        await self._save()
         self._show_state()
+
+    async def _save(self) -> None:
+        """Keep the chat; if the disk refuses, say so once and go on."""
+        if self._loaded is not None:
+            self._chat.model = model_name(self._loaded.target)
+        try:
+            self._archive.save(self._chat)
+        except EdgeSpecError as error:
+            await self._tell(f"This chat is not saved: {error.message}", "warning")
 
     async def _take_back(self) -> None:
         """Undo the last question and what was answered."""
-        self._chat = self._chat.undo()
+        self._chat.undo()
         await self._view.take_back()
+        await self._save()
 
     def _show_state(self) -> None:
         chosen = label(self._options.mode, self._options.draft_length)
         running = self._exchange.mode if self._exchange is not None else chosen
         self.query_one(StatusBar).show_mode(running, chosen)
         self.refresh_bindings()
+
+    async def on_unmount(self) -> None:
+        """Keep what there is of a reply that leaving the app cuts off."""
+        if (exchange := self._exchange) is not None and exchange.rounds:
+            self._chat.answer(exchange.reply.text, exchange.trace)
+            await self._save()
 
     # Actions
 
@@ -301,6 +323,20 @@ class ChatScreen(Screen[None]):
             self.query_one(Composer).restore(question)
             self._show_state()
 
+    def action_chats(self) -> None:
+        """List the saved chats."""
+        if self._exchange is not None:
+            self.query_one(Composer).hint("a reply is running: Esc stops it")
+            return
+        self.app.push_screen(ChatsScreen(self._archive, self._chat), self._open_chat)
+
+    async def _open_chat(self, record: ChatRecord | None) -> None:
+        if record is not None:
+            self._chat = record
+            await self._view.show_chat(record, tokens_shown=self._tokens_shown)
+            self.query_one(StatsPanel).show(None, None, "")
+            self._show_state()
+
     def action_settings(self) -> None:
         """Change system text, sampling and lengths."""
         choices = Choices(self._options, self._chat.system, self._seeded)
@@ -310,7 +346,7 @@ class ChatScreen(Screen[None]):
         if choices is not None:
             self._options = replace(choices.options, mode=self._options.mode)
             self._seeded = choices.seeded
-            self._chat = self._chat.with_system(choices.system)
+            self._chat.set_system(choices.system)
             self._show_state()
 
     def action_copy_reply(self) -> None:
@@ -322,7 +358,7 @@ class ChatScreen(Screen[None]):
     async def action_new_chat(self) -> None:
         """Forget the conversation; models, mode and settings stay."""
         if self._exchange is None:
-            self._chat = Conversation(self._chat.system)
+            self._chat = ChatRecord(self._chat.system)
             self._told.clear()
             await self._view.clear()
             self.query_one(StatsPanel).show(None, None, "")
@@ -331,8 +367,7 @@ class ChatScreen(Screen[None]):
     @property
     def _last_question(self) -> str | None:
         """The last user turn, if nothing is being answered."""
-        questions = [turn.content for turn in self._chat.turns if turn.role == "user"]
-        return questions[-1] if questions and self._exchange is None else None
+        return self._chat.last_question if self._exchange is None else None
 
     def action_scroll(self, pages: int) -> None:
         """Scroll the conversation wherever the focus is."""

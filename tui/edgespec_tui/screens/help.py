@@ -26,6 +26,7 @@ KEYS: Rows = (
     ("Ctrl+T", "edit the last message and send it again"),
     ("Ctrl+R", "copy the last reply"),
     ("/file PATH QUESTION", "ask about a text file"),
+    ("Ctrl+O", "saved chats: open, rename, delete, export"),
     ("Ctrl+N", "new chat with the same models"),
     ("Page up, Page down", "scroll; at the end the view follows the reply"),
     ("Ctrl+P", "all commands, themes too"),

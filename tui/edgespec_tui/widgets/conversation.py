@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.containers import VerticalScroll
 
+from edgespec_tui.record import ChatRecord
 from edgespec_tui.widgets.note import Note
 from edgespec_tui.widgets.reply import Reply
 from edgespec_tui.widgets.user_message import UserMessage
@@ -29,6 +30,18 @@ class ConversationView(VerticalScroll):
         await self.mount(UserMessage(question), reply)
         self.anchor()
         return reply
+
+    async def show_chat(self, record: ChatRecord, *, tokens_shown: bool) -> None:
+        """Show a saved chat in place of what is there."""
+        await self.clear()
+        for i, turn in enumerate(record.turns):
+            if turn.role == "user":
+                await self.mount(UserMessage(turn.content))
+                continue
+            reply = Reply(tokens_shown=tokens_shown)
+            await self.mount(reply)
+            await reply.show_kept(record.traces.get(i), turn.content)
+        self.anchor()
 
     async def take_back(self) -> None:
         """Remove the last question and what came after it."""

@@ -11,6 +11,7 @@ from textual.widgets import Markdown, Static
 from edgespec.decoding.stats import GenerationStats
 from edgespec.engine.messages import GenerationDone, RoundDone
 from edgespec_tui.blocks import BlockSplitter
+from edgespec_tui.record import ReplyTrace
 from edgespec_tui.text import clean
 from edgespec_tui.widgets.stats_line import StatsLine
 from edgespec_tui.widgets.token_flow import TokenFlow
@@ -52,9 +53,27 @@ class Reply(Horizontal):
         if not self._tokens_shown:
             await self.show_tokens(False)
 
+    @property
+    def line(self) -> str:
+        """What stands under the reply."""
+        return self._line.said
+
+    async def show_kept(self, trace: ReplyTrace | None, text: str) -> None:
+        """Show a reply that is over, with its trace if there is one."""
+        for event in trace.rounds if trace is not None else ():
+            self._flow.add_round(event)
+            self.text += "".join(event.texts)
+        if text.startswith(self.text):
+            self._flow.add_text(text[len(self.text) :])
+        self.text = text
+        self._flow.refresh(layout=True)
+        await self.end(trace.line if trace is not None else "")
+        if not self._tokens_shown:
+            await self.show_tokens(False)
+
     def progress(self, text: str) -> None:
         """Say what the engine does before the first token."""
-        self._line.update(text)
+        self._line.say(text)
         self._line.display = True
 
     async def add(self, rounds: Sequence[RoundDone], mode: str, stats: GenerationStats) -> None:
@@ -87,7 +106,7 @@ class Reply(Horizontal):
         self._done = True
         self._flow.set_streaming(False)
         if remark:
-            self._line.update(remark)
+            self._line.say(remark)
             self._line.display = True
         self._blocks = None
         self._tail.display = False

@@ -7,14 +7,22 @@ from textual.widgets import Static
 
 from edgespec.decoding.stats import GenerationStats
 from edgespec_tui.figures import ENOUGH_DRAFTED
+from edgespec_tui.text import one_line
 
 
 class StatsLine(Static):
     """Mode, speed, speed-up, and what became of the drafts."""
 
+    said = ""
+
     def show(self, mode: str, stats: GenerationStats, ending: str = "") -> None:
         """Draw the figures; `ending` says how the reply ended if that was not the model's own doing."""
-        self.update(Content(summary(mode, stats, ending)))
+        self.say(summary(mode, stats, ending))
+
+    def say(self, text: str) -> None:
+        """Say something else in its place."""
+        self.said = one_line(text)
+        self.update(Content(self.said))
 
 
 def summary(mode: str, stats: GenerationStats, ending: str = "") -> str:
