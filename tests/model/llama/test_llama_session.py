@@ -35,7 +35,7 @@ def fill(session: LlamaSession, tokens: Sequence[int]) -> None:
 
 def fresh(model: LlamaModel, tokens: Sequence[int], **options: int) -> NDArray[np.float32]:
     """Logits after these tokens from a session that has seen nothing else."""
-    with LlamaSession(model, n_ctx=1024, **options) as session:
+    with LlamaSession(model, n_ctx=1024, threads=1, **options) as session:
         fill(session, tokens[:-1])
         return session.decode(tokens[-1:])[0].copy()
 
@@ -49,7 +49,7 @@ def agree(a: NDArray[np.float32], b: NDArray[np.float32]) -> bool:
 def test_wide_passes_agree_with_one_token_at_a_time(demo: LlamaModel) -> None:
     words = "The quick brown fox jumps over the lazy dog and runs away from the farm."
     tokens = demo.vocab.tokenize(words, add_special=True, parse_special=False)[:16]
-    with LlamaSession(demo, n_ctx=256) as session:
+    with LlamaSession(demo, n_ctx=256, threads=1) as session:
         narrow = [session.decode([token])[0].copy() for token in tokens]
         for width in (2, 3, 4, 8, 16):
             session.truncate(0)
@@ -63,7 +63,7 @@ def test_wide_passes_agree_with_one_token_at_a_time(demo: LlamaModel) -> None:
 @pytest.mark.parametrize("arch", EVERY_MEMORY)
 def test_a_pass_in_parts_continues_the_text(tiny: Tiny, arch: str) -> None:
     tokens = text(40)
-    with LlamaSession(tiny(arch), n_ctx=256, n_batch=7) as session:
+    with LlamaSession(tiny(arch), threads=1, n_ctx=256, n_batch=7) as session:
         fill(session, tokens[:-1])
         assert session.length == 39
         np.testing.assert_allclose(session.decode(tokens[-1:])[0], fresh(tiny(arch), tokens), atol=ROUNDING)
@@ -72,7 +72,7 @@ def test_a_pass_in_parts_continues_the_text(tiny: Tiny, arch: str) -> None:
 @pytest.mark.parametrize("arch", ["llama", "gemma3", "lfm2"])
 def test_going_back_leaves_no_trace_of_what_was_dropped(tiny: Tiny, arch: str) -> None:
     tokens = text(60)
-    with LlamaSession(tiny(arch), n_ctx=256) as session:
+    with LlamaSession(tiny(arch), threads=1, n_ctx=256) as session:
         fill(session, tokens[:50])
         session.decode([tokens[50], tokens[51], 7, 8, 9])  # the last three are to be rejected
         session.truncate(52)
@@ -82,7 +82,7 @@ def test_going_back_leaves_no_trace_of_what_was_dropped(tiny: Tiny, arch: str) -
 
 def test_a_prefix_is_reused_and_the_rest_replaced(tiny: Tiny) -> None:
     first, second = text(80), [*text(80)[:50], *text(20, seed=1)]
-    with LlamaSession(tiny("llama"), n_ctx=256) as session:
+    with LlamaSession(tiny("llama"), threads=1, n_ctx=256) as session:
         fill(session, first)
         assert session.reusable(50) == 50
         fill(session, second[:-1])
@@ -91,7 +91,7 @@ def test_a_prefix_is_reused_and_the_rest_replaced(tiny: Tiny) -> None:
 
 @pytest.mark.parametrize("arch", ["mamba", "jamba"])
 def test_a_memory_without_history_keeps_all_or_nothing(tiny: Tiny, arch: str) -> None:
-    with LlamaSession(tiny(arch), n_ctx=256) as session:
+    with LlamaSession(tiny(arch), threads=1, n_ctx=256) as session:
         assert session.max_rewind == 0
         assert not session.can_rewind
         assert session.max_batch == 1
@@ -108,7 +108,7 @@ def test_a_memory_without_history_keeps_all_or_nothing(tiny: Tiny, arch: str) ->
 
 
 def test_snapshots_go_back_within_the_latest_pass_once(tiny: Tiny) -> None:
-    with LlamaSession(tiny("lfm2"), n_ctx=256, max_draft=16, n_rs_seq=4) as session:
+    with LlamaSession(tiny("lfm2"), threads=1, n_ctx=256, max_draft=16, n_rs_seq=4) as session:
         assert session.max_rewind == 4
         assert session.max_batch == 5
         fill(session, text(20))
@@ -124,7 +124,7 @@ def test_snapshots_go_back_within_the_latest_pass_once(tiny: Tiny) -> None:
 
 
 def test_models_without_snapshots_ignore_the_wish_for_them(tiny: Tiny) -> None:
-    with LlamaSession(tiny("mamba"), n_ctx=256, n_rs_seq=4) as session:
+    with LlamaSession(tiny("mamba"), threads=1, n_ctx=256, n_rs_seq=4) as session:
         assert session.max_rewind == 0
 
 
@@ -145,7 +145,7 @@ def test_a_sliding_window_forgets_and_says_so(tiny: Tiny) -> None:
 @pytest.mark.parametrize("back", [1, 5, 30])
 def test_a_sliding_window_goes_back_as_far_as_a_draft(tiny: Tiny, back: int) -> None:
     tokens = text(700)
-    with LlamaSession(tiny("gemma3"), n_ctx=1024, n_batch=64, n_ubatch=64) as session:
+    with LlamaSession(tiny("gemma3"), threads=1, n_ctx=1024, n_batch=64, n_ubatch=64) as session:
         fill(session, tokens)
         for token in text(back, seed=2):  # as a draft model does: one token a pass, then back
             session.decode([token])
@@ -158,7 +158,7 @@ def test_gemma_answers_alike_after_going_back_within_and_beyond_its_window(gemma
     words = "Rivers carry stones down from the mountains, and the stones become sand. " * 60
     tokens = gemma.vocab.tokenize(words, add_special=True, parse_special=False)[:700]
     edited = [*tokens[:100], *tokens[300:420]]
-    with LlamaSession(gemma, n_ctx=1024) as session:
+    with LlamaSession(gemma, n_ctx=1024, threads=1) as session:
         fill(session, tokens)
         session.decode(tokens[5:9])
         session.truncate(700)
@@ -173,7 +173,7 @@ def test_gemma_answers_alike_after_going_back_within_and_beyond_its_window(gemma
 @pytest.mark.parametrize("n_batch", [1, 8, 64, 512])
 def test_the_batch_size_changes_chunks_not_replies(tiny: Tiny, n_batch: int) -> None:
     tokens = text(80)
-    with LlamaSession(tiny("llama"), n_ctx=256, n_batch=n_batch) as session:
+    with LlamaSession(tiny("llama"), threads=1, n_ctx=256, n_batch=n_batch) as session:
         assert session.chunk == min(n_batch, 256)
         fill(session, tokens[:-1])
         rows = session.decode([tokens[-1], *text(10, seed=3)])
@@ -181,7 +181,7 @@ def test_the_batch_size_changes_chunks_not_replies(tiny: Tiny, n_batch: int) -> 
 
 
 def test_a_full_context_is_refused_before_llama_cpp_sees_it(tiny: Tiny) -> None:
-    with LlamaSession(tiny("llama"), n_ctx=64) as session:
+    with LlamaSession(tiny("llama"), threads=1, n_ctx=64) as session:
         assert session.n_ctx == 64
         session.prefill(text(60))
         with pytest.raises(ContextFullError, match="60 of 64"):
@@ -194,7 +194,10 @@ def test_a_full_context_is_refused_before_llama_cpp_sees_it(tiny: Tiny) -> None:
 
 @pytest.mark.parametrize("count", [0, 34])
 def test_a_pass_of_an_impossible_size_is_refused(tiny: Tiny, count: int) -> None:
-    with LlamaSession(tiny("llama"), n_ctx=256, max_draft=32) as session, pytest.raises(ValueError, match="1 to 33"):
+    with (
+        LlamaSession(tiny("llama"), threads=1, n_ctx=256, max_draft=32) as session,
+        pytest.raises(ValueError, match="1 to 33"),
+    ):
         session.decode(text(count))
 
 
@@ -203,7 +206,7 @@ def test_a_pass_of_an_impossible_size_is_refused(tiny: Tiny, count: int) -> None
 def test_ids_outside_the_vocabulary_are_refused_and_leave_the_cache_as_it_was(
     tiny: Tiny, arch: str, token: int
 ) -> None:
-    with LlamaSession(tiny(arch), n_ctx=256) as session:
+    with LlamaSession(tiny(arch), threads=1, n_ctx=256) as session:
         fill(session, text(10))
         for call in (session.decode, session.prefill):
             with pytest.raises(ValueError, match="token ids"):
@@ -219,7 +222,7 @@ def test_a_pass_that_fails_in_the_middle_leaves_a_true_account_of_the_cache(tiny
     set_abort = lib._handles[0]["llama_set_abort_callback"]
     set_abort.restype, set_abort.argtypes = None, [ctypes.c_void_p, prototype, ctypes.c_void_p]
     stop = prototype(lambda _: True)
-    with LlamaSession(tiny(arch), n_ctx=256) as session:
+    with LlamaSession(tiny(arch), threads=1, n_ctx=256) as session:
         fill(session, text(20))
         set_abort(session._handle, stop, None)
         with pytest.raises(DecodeError, match="interrupted"):
@@ -243,7 +246,7 @@ def test_the_logits_are_a_view_and_only_a_rounds_worth_is_reserved(gemma: LlamaM
 
 def test_warming_up_leaves_an_empty_cache(tiny: Tiny) -> None:
     for arch in EVERY_MEMORY:
-        with LlamaSession(tiny(arch), n_ctx=256) as session:
+        with LlamaSession(tiny(arch), threads=1, n_ctx=256) as session:
             session.warm_up()
             assert session.length == 0
             np.testing.assert_allclose(session.decode([9])[0], fresh(tiny(arch), [9]), atol=ROUNDING)
@@ -252,30 +255,30 @@ def test_warming_up_leaves_an_empty_cache(tiny: Tiny) -> None:
 @pytest.mark.parametrize("n_ctx", [1, 2, 5])
 def test_contexts_of_a_few_tokens_work(tiny: Tiny, n_ctx: int) -> None:
     for arch in EVERY_MEMORY:
-        with LlamaSession(tiny(arch), n_ctx=n_ctx) as session:
+        with LlamaSession(tiny(arch), threads=1, n_ctx=n_ctx) as session:
             session.warm_up()
             assert session.decode([9]).shape == (1, session.n_vocab)
 
 
 def test_a_context_beyond_what_the_model_was_trained_for_is_allowed(tiny: Tiny) -> None:
-    with LlamaSession(tiny("llama"), n_ctx=8192) as session:
+    with LlamaSession(tiny("llama"), threads=1, n_ctx=8192) as session:
         assert session.n_ctx > session.n_ctx_train
 
 
 def test_a_quantised_v_cache_works_with_flash_attention_and_is_refused_without(tiny: Tiny) -> None:
     with pytest.raises(SettingsError, match="flash attention"):
-        LlamaSession(tiny("llama"), n_ctx=256, type_v="q8_0", flash_attention="off")
-    with LlamaSession(tiny("llama"), n_ctx=256, type_k="q8_0", type_v="q8_0") as session:
+        LlamaSession(tiny("llama"), threads=1, n_ctx=256, type_v="q8_0", flash_attention="off")
+    with LlamaSession(tiny("llama"), threads=1, n_ctx=256, type_k="q8_0", type_v="q8_0") as session:
         assert np.isfinite(session.decode([9])).all()
 
 
 def test_a_context_that_no_memory_holds_is_refused_with_the_reason(tiny: Tiny) -> None:
     with pytest.raises(ModelLoadError, match="context of 2,000,000,000 tokens"):
-        LlamaSession(tiny("llama"), n_ctx=2_000_000_000)
+        LlamaSession(tiny("llama"), threads=1, n_ctx=2_000_000_000)
 
 
 def test_numbers_that_are_no_numbers_are_not_handed_on(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    with LlamaSession(tiny("llama"), n_ctx=256) as session:
+    with LlamaSession(tiny("llama"), threads=1, n_ctx=256) as session:
         session.decode([9])[:] = np.nan
         monkeypatch.setattr(session, "_decode_c", lambda *_: 0)
         with pytest.raises(DecodeError, match="NaN"):
@@ -283,7 +286,7 @@ def test_numbers_that_are_no_numbers_are_not_handed_on(tiny: Tiny, monkeypatch: 
 
 
 def test_a_closed_session_says_so(tiny: Tiny) -> None:
-    session = LlamaSession(tiny("llama"), n_ctx=64)
+    session = LlamaSession(tiny("llama"), threads=1, n_ctx=64)
     session.close()
     session.close()
     for call in (session.decode, session.prefill):
