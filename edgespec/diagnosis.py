@@ -334,7 +334,7 @@ def registry() -> Finding:
     found, own = load_registry(), user_file()
     facts = {"shipped": str(shipped_file()), "user": str(own), "user_exists": own.is_file(), "pairs": len(found.pairs)}
     extra = f"with {own}" if own.is_file() else f"your own would go into {own}"
-    return Finding("pairs", Status.GOOD, f"{len(found.pairs)} known; {extra}", facts=facts)
+    return Finding("registry", Status.GOOD, f"{len(found.pairs)} pairs known; {extra}", facts=facts)
 
 
 def hub() -> Finding:
