@@ -15,7 +15,7 @@ from edgespec.decoding.drafters.lookup import LookupDrafter
 from edgespec.decoding.drafters.model import ModelDrafter
 from edgespec.decoding.drafters.none import NoDraft
 from edgespec.decoding.length import FixedLength
-from edgespec.decoding.session import Session
+from edgespec.decoding.session import Session, rewind
 from edgespec.decoding.speculate import speculate
 from edgespec.decoding.stats import StatsBuilder
 from edgespec.engine import messages as m
@@ -48,6 +48,8 @@ class Generator:
         prompt = self._prompt(command, send)
         target = models.target.session
         check_budget(len(prompt), target.n_ctx, options.max_tokens)
+        if options.fresh:
+            self.forget()
         reply = _Reply(command, models.target.model.vocab.piece, send)
         events = speculate(
             target,
@@ -71,6 +73,13 @@ class Generator:
                     reply.prefilled(event)
                 case Finished(reason):
                     reply.finish(reason, self._plain_step(reply, prompt, cancelled))
+
+    def forget(self) -> None:
+        """Forget what earlier replies left behind: cached tokens of both models, the lookup index."""
+        for model in (self._models.target, self._models.draft):
+            if model is not None:
+                rewind(model.session, 0)
+        self._lookups.clear()
 
     def _prompt(self, command: m.Generate, send: Send) -> list[int]:
         """Tokens of what is to be answered; notices about them are sent, each once."""

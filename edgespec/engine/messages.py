@@ -71,6 +71,8 @@ class GenerateOptions:
     """Draw drafts from the draft model's own law and verify by rejection, instead of drafting its likeliest tokens."""
     min_ngram: int = 3
     max_ngram: int = 16
+    fresh: bool = False
+    """Empty every cache first, so that the reply starts as cold as in a new process: for measuring."""
 
 
 @dataclass(frozen=True, slots=True)
