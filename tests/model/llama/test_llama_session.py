@@ -244,6 +244,16 @@ def test_the_logits_are_a_view_and_only_a_rounds_worth_is_reserved(gemma: LlamaM
         assert float(compute[-1].split("=")[1].split()[0]) < 40  # 512 rows of logits alone would be 512 MiB
 
 
+def test_views_follow_the_logits_when_their_buffer_moves(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    with LlamaSession(tiny("llama"), threads=1, n_ctx=256) as session:
+        session.decode([9])
+        elsewhere = np.arange(session.n_vocab, dtype=np.float32)
+        with monkeypatch.context() as patch:
+            patch.setattr(session, "_logits_c", lambda _: elsewhere.ctypes.data)
+            np.testing.assert_array_equal(session.decode([9])[0], elsewhere)
+        np.testing.assert_allclose(session.decode([9])[0], fresh(tiny("llama"), [9, 9, 9]), atol=ROUNDING)
+
+
 def test_warming_up_leaves_an_empty_cache(tiny: Tiny) -> None:
     for arch in EVERY_MEMORY:
         with LlamaSession(tiny(arch), threads=1, n_ctx=256) as session:
