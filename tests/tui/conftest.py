@@ -52,9 +52,9 @@ def make_app() -> MakeApp:
     return make
 
 
-async def until(pilot: Pilot[None], true: Callable[[], object]) -> None:
+async def until(pilot: Pilot[None], true: Callable[[], object], tries: int = 4000) -> None:
     """Let the app run until something is so."""
-    for _ in range(2000):
+    for _ in range(tries):
         if true():
             await pilot.pause()
             return

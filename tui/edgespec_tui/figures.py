@@ -30,8 +30,9 @@ class LiveFigures:
 
     @property
     def stats(self) -> GenerationStats:
-        """The figures so far, the speed-up by what a plain step cost when it was last measured."""
-        return self._builder.result(self._plain_step_seconds)
+        """The figures so far; the price of a plain step is this reply's own where it has one, else the last known."""
+        stats = self._builder.result()
+        return self._builder.result(self._plain_step_seconds) if stats.plain_step_seconds is None else stats
 
 
 class Pace:

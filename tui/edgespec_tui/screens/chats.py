@@ -42,7 +42,7 @@ class ChatsScreen(ModalScreen[ChatRecord | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="chats"):
-            yield Static(Content("Chats"), classes="heading")
+            yield Static(Content("Chats: Enter opens one"), classes="heading")
             yield OptionList(markup=False)
             yield Input(id="title", placeholder="New title", compact=True)
             yield Static("", id="remark")

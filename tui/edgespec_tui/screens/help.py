@@ -43,7 +43,7 @@ MARKS: Rows = (
     ("underlined", "accepted draft: guessed, and confirmed by the target"),
     ("bold", "corrected: the target's own token in place of a wrong guess"),
     ("dot behind", "bonus: the target's own token after a draft that was right to its end"),
-    ("struck through", "thrown away: guessed wrong, not part of the text"),
+    ("~struck through~", "thrown away: guessed wrong, not part of the text"),
     ("no mark", "plain: there was no guess"),
 )
 FIGURES: Rows = (

@@ -85,7 +85,7 @@ def _legend() -> list[Part]:
     return [
         ("\nTOKENS\n", HEADING),
         "  ", ("accepted draft", "underline $text-success"), "   ", ("corrected", "bold $text-warning"), "\n",
-        "  ", (f"bonus{BONUS_DOT}", "$text-accent"), "           ", ("thrown away", "strike dim $text-error"), "\n",
+        "  ", (f"bonus{BONUS_DOT}", "$text-accent"), "           ", ("~thrown away~", "strike dim $text-error"), "\n",
     ]  # fmt: skip
 
 

@@ -84,7 +84,8 @@ class TokenFlow(Widget, can_focus=False):
         text = one_line("".join(event.rejected))
         if len(text) > LONGEST_REJECTED:
             text = text[: LONGEST_REJECTED - 1] + "…"
-        self._put(text, REJECTED, event.round.index)
+        if word := text.lstrip():
+            self._put(f"{text[: -len(word)]}~{word}~", REJECTED, event.round.index)
 
     def _put(self, text: str, style: str, index: int) -> None:
         if text:
