@@ -17,9 +17,9 @@ CACHE_TYPE_BYTES = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "q8_0": 34 / 32, "q5_1"
                     "q4_1": 20 / 32, "q4_0": 18 / 32}  # fmt: skip
 TARGET_ROWS = 33
 """Rows of logits a target reserves: the longest draft and one more."""
-PROCESS = 130_000_000
+PROCESS = 66_000_000
 """The engine process without a model: Python, numpy, llama.cpp."""
-VOCABULARY_BYTES_PER_TOKEN = 250
+VOCABULARY_BYTES_PER_TOKEN = 120
 """llama.cpp's tables for one token: texts, merges, hash maps."""
 FITS_SHARE, TIGHT_SHARE = 0.60, 0.75
 """Shares of main memory: below the first it fits, up to the second it is tight."""
@@ -133,7 +133,7 @@ def needs(shape: MemoryShape, n_ctx: int, n_batch: int, type_k: str, type_v: str
     return Needs(
         weights=shape.weights + VOCABULARY_BYTES_PER_TOKEN * shape.vocab,
         cache=cache_bytes(shape.caches, n_ctx, n_batch, type_k, type_v) + shape.recurrent,
-        logits=2 * 4 * rows * shape.vocab,
+        logits=4 * rows * shape.vocab,
         scratch=scratch,
     )
 

@@ -118,8 +118,9 @@ def test_a_model_without_attention_keeps_no_cache(tmp_path: Path) -> None:
 def test_a_stored_pattern_decides_which_layers_slide(tmp_path: Path) -> None:
     found = header_shape(
         tmp_path, architecture="gemma4", gemma4__attention__sliding_window=64,
-        gemma4__attention__sliding_window_pattern=[1, 0], gemma4__attention__key_length=32,
-        gemma4__attention__key_length_swa=16, gemma4__attention__value_length=32, gemma4__attention__value_length_swa=16,
+        gemma4__attention__sliding_window_pattern=[1, 0],
+        gemma4__attention__key_length=32, gemma4__attention__value_length=32,
+        gemma4__attention__key_length_swa=16, gemma4__attention__value_length_swa=16,
     )  # fmt: skip
     assert found.caches == (LayerCache(32, 32, 64), LayerCache(64, 64))
 
@@ -218,3 +219,19 @@ def test_every_class_of_machine_has_something_to_take(tmp_path: Path, memory: in
 
 def test_a_very_small_machine_gets_no_pair(tmp_path: Path) -> None:
     assert pick(catalogue(REGISTRY, Machine(10**9), tmp_path)) is None
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(("n_ctx", "cache"), [(1024, "f16"), (8192, "f16"), (8192, "q8_0")])
+def test_the_estimate_is_within_15_percent_of_what_the_engine_takes(demo_model: Path, n_ctx: int, cache: str) -> None:
+    import psutil
+
+    from edgespec.engine.client import Engine
+    from edgespec.engine.messages import GenerateOptions
+
+    setup = Setup(n_ctx=n_ctx, cache_type_k=cache, cache_type_v=cache)
+    foretold = estimate(shape_of(read_header(demo_model)), None, setup).total
+    with Engine.open(demo_model, n_ctx=n_ctx, threads=1, cache_type_k=cache, cache_type_v=cache) as engine:
+        list(engine.generate("word " * 40, GenerateOptions(max_tokens=2)))
+        taken = psutil.Process(engine.pid).memory_info().rss
+    assert foretold == pytest.approx(taken, rel=0.15)
