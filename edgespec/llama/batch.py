@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from edgespec.llama.library import Batch
+from edgespec.llama.prototypes import Batch
 
 
 class TokenBatch:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgespec.decoding.sampling import SamplingParams
-from edgespec.llama.library import TokenDataArray
+from edgespec.llama.prototypes import TokenDataArray
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -79,17 +79,13 @@ class LlamaSession:
         self.chunk = options.chunk
         self._tokens: list[int] = []
         self._last_pass = 0  # tokens of the latest pass, 0 once a rewind has used its snapshots
-        self._memory: int = lib.llama_get_memory(self._handle) or 0
-        if not self._memory:
-            self.close()
-            raise ModelLoadError(f"{model.path.name} keeps no memory of a text, so it cannot generate one.")
         self._decode_c, self._logits_c = lib.llama_decode, lib.llama_get_logits
         self._address = 0
         self._views: dict[int, tuple[NDArray[np.float32], ctypes.c_float]] = {}
+        self._memory = self._find_memory()
         self._prompt = TokenBatch(self.chunk, self.n_ctx, self.n_vocab, outputs=False)
         self.max_rewind = self._probe_rewind()
-        rows = options.max_rows if self.max_rewind is None else min(options.max_rows, self.max_rewind + 1)
-        self.max_batch = rows
+        self.max_batch = options.max_rows if self.max_rewind is None else min(options.max_rows, self.max_rewind + 1)
         self._round = TokenBatch(self.max_batch, self.n_ctx, self.n_vocab, outputs=True)
 
     @property
@@ -270,6 +266,16 @@ class LlamaSession:
         one without complaint when asked for more than the latest pass had.
         """
         return self.max_rewind is None or back <= min(self.max_rewind, self._last_pass - 1)
+
+    def _find_memory(self) -> int:
+        memory: int | None = self._lib.llama_get_memory(self._handle)
+        if not memory:
+            self.close()
+            raise ModelLoadError(
+                f"{self._model.path.name} keeps no memory of a text, so it cannot generate one.",
+                "Choose a model that generates text from left to right.",
+            )
+        return memory
 
     def _probe_rewind(self) -> int | None:
         """Find out by trying how far back this memory can go."""
