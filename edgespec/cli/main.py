@@ -14,6 +14,7 @@ from edgespec.errors import EdgeSpecError
 COMMANDS = {
     "chat": ("edgespec.cli.chat", "Chat in the terminal and watch tokens being accepted."),
     "run": ("edgespec.cli.run", "Answer one prompt on standard output."),
+    "compare": ("edgespec.cli.compare", "Measure modes against each other on this machine."),
     "download": ("edgespec.cli.download", "Fetch a model or a pair."),
     "models": ("edgespec.cli.models", "List pairs and what is on this disk."),
     "doctor": ("edgespec.cli.doctor", "Examine this machine and installation."),

@@ -1,0 +1,319 @@
+"""`edgespec compare`: the same prompts through several modes, and what that says."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgespec.cli.options import Plan, make_plan, model_options, open_engine
+from edgespec.cli.output import cancel_on_interrupt, print_json, say
+
+if TYPE_CHECKING:
+    from edgespec.compare import CompareDone, CompareEvent, ComparePlan, CompareStarted
+    from edgespec.comparison import Comparison
+    from edgespec.contestants import Contestant
+    from edgespec.engine.client import Engine
+    from edgespec.prompts import Prompt
+
+CANCELLED = 130
+SUFFIXES = (".json", ".md", ".txt")
+PIPE_WIDTH = 120
+"""Columns of a table that does not go to a terminal."""
+
+_DRAW_SECONDS = 0.5
+"""Progress is drawn no more often: drawing takes time from the engine that is being measured."""
+
+
+@click.command("compare")
+@click.option(
+    "--modes",
+    metavar="MODE,MODE,...",
+    help="plain, lookup, lookup:N, draft, draft:N, auto; N is the longest draft. Default: every mode that can run.",
+)
+@click.option(
+    "--prompts", "prompt_file", metavar="FILE", help="Prompts from a TOML file, or blocks between blank lines."
+)
+@click.option(
+    "--prompt", "texts", metavar="TEXT", multiple=True, help="A prompt of your own. May be given several times."
+)
+@click.option("--only", metavar="ID", multiple=True, help="Only the prompt with this id. May be given several times.")
+@click.option(
+    "--repeats", type=click.IntRange(1, 1000), default=3, show_default=True, help="Runs of each mode and prompt."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of tables.")
+@click.option("--trace", is_flag=True, help="In JSON: add the text, tokens and rounds of every run.")
+@click.option("--output", metavar="FILE", help="Also write the result to FILE: .json, .md or .txt.")
+@model_options
+def command(
+    modes: str | None,
+    prompt_file: str | None,
+    texts: tuple[str, ...],
+    only: tuple[str, ...],
+    repeats: int,
+    as_json: bool,
+    as_markdown: bool,
+    trace: bool,
+    output: str | None,
+    **flags: Any,
+) -> int:
+    """Measure modes against each other on this machine: each alone, from empty caches, in turns.
+
+    The built-in prompts are eight kinds of work: code-edit, new-code, story, summary, json, list, translation,
+    arithmetic. Speeds are medians with their range; every ratio compares two runs of the same repeat.
+    """
+    if as_json and as_markdown:
+        raise click.UsageError("--json and --markdown are two ways to print; give one.")
+    path = check_output(output)
+    if trace and not as_json and (path is None or path.suffix != ".json"):
+        raise click.UsageError("--trace adds to JSON; give --json or an --output that ends in .json.")
+    prompts = choose_prompts(prompt_file, texts, only)
+    plan = make_plan({**flags, "mode": "plain"})
+    contestants = parse_modes(modes, plan.generate.draft_length)
+    engine, plan = open_engine(plan)
+    with engine:
+        done = measure(engine, compare_plan(engine, plan, prompts, contestants, repeats), plan)
+    if path is not None:
+        write_file(path, done.comparison, trace)
+    show(done.comparison, as_json=as_json, as_markdown=as_markdown, trace=trace)
+    if done.error is not None:
+        raise done.error
+    return 0 if done.comparison.complete else CANCELLED
+
+
+def adapt_options(made: click.Command) -> None:
+    """The shared options as they are here: --modes takes the place of --mode, and replies are short by default."""
+    from edgespec.compare import DEFAULT_MAX_TOKENS
+
+    made.params = [param for param in made.params if param.name != "mode"]
+    for param in made.params:
+        if isinstance(param, click.Option) and param.name == "max_tokens":
+            param.help = f"Longest reply. [default: {DEFAULT_MAX_TOKENS}]"
+
+
+adapt_options(command)
+
+
+# Before
+
+
+def check_output(name: str | None) -> Path | None:
+    """Where the result is to go, refused before anything is measured if that cannot work."""
+    if name is None:
+        return None
+    path = Path(name)
+    if path.suffix not in SUFFIXES:
+        raise click.UsageError(f"--output must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {name!r}.")
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise click.UsageError(f"--output {name}: no file can be written there.")
+    return path
+
+
+def choose_prompts(file: str | None, texts: tuple[str, ...], only: tuple[str, ...]) -> tuple[Prompt, ...]:
+    """The user's own prompts, or the built-in ones; of these those that are wanted."""
+    from edgespec.chat import refuse_blank
+    from edgespec.prompts import built_in_prompts, own_prompts, read_prompts, refuse_twins, select
+
+    for text in texts:
+        refuse_blank(text)
+    given = (*(read_prompts(file) if file is not None else ()), *own_prompts(texts))
+    refuse_twins(given)
+    prompts = given or built_in_prompts()
+    return select(prompts, only) if only else prompts
+
+
+def parse_modes(text: str | None, draft_length: int) -> tuple[Contestant, ...] | None:
+    """What `--modes` says; None if it is not given."""
+    from edgespec.contestants import parse_contestant
+    from edgespec.errors import SettingsError
+
+    if text is None:
+        return None
+    try:
+        return tuple(parse_contestant(part, draft_length) for part in text.split(","))
+    except SettingsError as error:
+        raise click.BadParameter(f"{error.message} {error.hint}", param_hint="--modes") from None
+
+
+def compare_plan(
+    engine: Engine, plan: Plan, prompts: tuple[Prompt, ...], contestants: tuple[Contestant, ...] | None, repeats: int
+) -> ComparePlan:
+    """The plan in the words of the measuring code."""
+    from edgespec.compare import DEFAULT_MAX_TOKENS, ComparePlan
+    from edgespec.contestants import default_contestants
+
+    options = replace(plan.generate, max_tokens=plan.generate.max_tokens or DEFAULT_MAX_TOKENS)
+    return ComparePlan(
+        prompts=prompts,
+        contestants=contestants or default_contestants(engine.loaded, options.draft_length),
+        repeats=repeats,
+        options=options,
+        system=plan.system,
+        allow_fallback=plan.allow_fallback,
+    )
+
+
+# Meanwhile
+
+
+def measure(engine: Engine, wanted: ComparePlan, plan: Plan) -> CompareDone:
+    """Measure, with progress on stderr; the first Ctrl-C ends it with what there is."""
+    from edgespec.compare import CompareDone, compare
+
+    pressed = False
+
+    def cancel() -> None:
+        nonlocal pressed
+        pressed = True
+        engine.cancel()
+
+    for notice in plan.notices:
+        say(notice)
+    with cancel_on_interrupt(cancel):
+        for event in shown(compare(engine, wanted, cancelled=lambda: pressed)):
+            if isinstance(event, CompareDone):
+                return event
+    raise RuntimeError("the comparison ended without a last event")
+
+
+def shown(events: Iterator[CompareEvent]) -> Iterator[CompareEvent]:
+    """Pass events on, and tell about them on stderr: a bar on a terminal, else a line for every run."""
+    from edgespec.compare import CompareNotice, CompareStarted, RunFinished
+
+    bar: Bar | None = None
+    try:
+        for event in events:
+            match event:
+                case CompareStarted(notices=notices):
+                    for notice in notices:
+                        say(notice)
+                    bar = Bar(event) if sys.stderr.isatty() else None
+                case CompareNotice(text=text) if bar is None:
+                    say(text)
+                case RunFinished(key=key, run=run) if bar is None and not key.warm_up:
+                    say(f"{key.number} {key.prompt.id} {key.contestant.name}: {speed(run.stats)}")
+            if bar is not None:
+                bar.follow(event)
+            yield event
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def speed(stats: Any) -> str:
+    """Decode speed in words."""
+    rate = stats.decode_tokens_per_second
+    return "no speed" if rate is None else f"{rate:.1f} tokens/s"
+
+
+class Bar:
+    """A progress bar on stderr that draws seldom."""
+
+    def __init__(self, started: CompareStarted) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task = self._progress.add_task("warming up", total=started.runs)
+        self._drawn = 0.0
+        self._progress.start()
+
+    def follow(self, event: CompareEvent) -> None:
+        """Show what this event changes, at most every so often."""
+        from edgespec.compare import CompareNotice, RunFinished, RunRound, RunStarted
+        from edgespec.terminal import printable
+
+        match event:
+            case RunStarted(key=key) if not key.warm_up:
+                name = printable(f"{key.prompt.id} · {key.contestant.name} · {key.repeat + 1}")
+                self._progress.update(self._task, description=name)
+            case RunFinished(key=key) if not key.warm_up:
+                self._progress.advance(self._task)
+            case RunRound():
+                pass
+            case CompareNotice(text=text):
+                self._progress.console.print(printable(text), markup=False, highlight=False)
+            case _:
+                return
+        if monotonic() - self._drawn >= _DRAW_SECONDS:
+            self._progress.refresh()
+            self._drawn = monotonic()
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._progress.stop()
+
+
+# Afterwards
+
+
+def show(comparison: Comparison, *, as_json: bool, as_markdown: bool, trace: bool) -> None:
+    """The result on stdout."""
+    from edgespec.report import to_object
+
+    if as_json:
+        print_json(to_object(comparison, trace=trace))
+    elif not comparison.runs:
+        say("Nothing was measured.")
+    elif as_markdown:
+        click.echo(markdown(comparison), nl=False)
+    else:
+        draw(comparison)
+
+
+def markdown(comparison: Comparison) -> str:
+    from edgespec.report import to_markdown
+
+    return to_markdown(comparison)
+
+
+def draw(comparison: Comparison, file: Any = None) -> None:
+    """Tables for a terminal, or as plain text of a fixed width."""
+    from rich.console import Console
+
+    from edgespec.report import renderables
+
+    console = Console(file=file, highlight=False)
+    if not console.is_terminal:
+        console = Console(file=file, highlight=False, width=PIPE_WIDTH, color_system=None)
+    for part in renderables(comparison):
+        console.print(part, markup=False, soft_wrap=False)
+
+
+def write_file(path: Path, comparison: Comparison, trace: bool) -> None:
+    """The result as a file, whole or not at all."""
+    from edgespec.report import to_object
+
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=path.suffix, delete=False) as file:
+        try:
+            if path.suffix == ".json":
+                json.dump(to_object(comparison, trace=trace), file, indent=1, allow_nan=False)
+                file.write("\n")
+            elif path.suffix == ".md":
+                file.write(markdown(comparison))
+            else:
+                draw(comparison, file)
+            file.close()
+            os.chmod(file.name, 0o644)
+            os.replace(file.name, path)
+        except BaseException:
+            file.close()
+            Path(file.name).unlink(missing_ok=True)
+            raise

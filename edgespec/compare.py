@@ -1,0 +1,305 @@
+"""The same prompts through several modes, measured fairly, told as it happens.
+
+Fair means: one contestant at a time, after a warm-up, from empty caches; the order rotates so that none always runs
+first or behind the same one; a ratio compares two runs of the same repeat, so that slow drift of the machine (heat,
+clock, other programs) moves both. Terminal and app draw the same events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+from edgespec.comparison import Comparison, Run, Step
+from edgespec.conditions import LoadMeter, look
+from edgespec.contestants import Contestant, order, settle_contestants
+from edgespec.decoding.sampling import MAX_SEED
+from edgespec.engine import messages as m
+from edgespec.engine.client import Engine, describe
+from edgespec.errors import EdgeSpecError, EngineError, SettingsError
+from edgespec.hardware import processor
+from edgespec.prompts import Prompt, refuse_twins
+from edgespec.types import FinishReason, Prefilling
+
+DEFAULT_REPEATS = 3
+DEFAULT_MAX_TOKENS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePlan:
+    """What to compare.
+
+    Attributes:
+        contestants: in the order results are shown in; plain is added in front if it is not among them.
+        options: how to answer; mode, draft length and `fresh` are set for each run.
+        allow_fallback: leave out what these models cannot run, with a sentence, instead of refusing.
+        warm_up_tokens: length of the reply that each contestant gives once before anything counts.
+    """
+
+    prompts: tuple[Prompt, ...]
+    contestants: tuple[Contestant, ...]
+    repeats: int = DEFAULT_REPEATS
+    options: m.GenerateOptions = field(default_factory=lambda: m.GenerateOptions(max_tokens=DEFAULT_MAX_TOKENS))
+    system: str | None = None
+    allow_fallback: bool = False
+    warm_up_tokens: int = 16
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class CompareStarted:
+    """What is going to run, after everything was checked."""
+
+    prompts: tuple[Prompt, ...]
+    contestants: tuple[Contestant, ...]
+    repeats: int
+    notices: tuple[str, ...]
+
+    @property
+    def runs(self) -> int:
+        """Number of measured runs."""
+        return len(self.prompts) * len(self.contestants) * self.repeats
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """Which run: `number` counts measured runs from 1 and is 0 in a warm-up; `repeat` counts from 0."""
+
+    prompt: Prompt
+    contestant: Contestant
+    repeat: int
+    number: int
+
+    @property
+    def warm_up(self) -> bool:
+        """Is this a run that does not count?"""
+        return self.number == 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run begins; what follows until RunFinished is about it."""
+
+    key: RunKey
+
+
+@dataclass(frozen=True, slots=True)
+class RunPrefill:
+    """Prompt processing of the run under way."""
+
+    key: RunKey
+    progress: Prefilling
+
+
+@dataclass(frozen=True, slots=True)
+class RunRound:
+    """A round of the run under way, for those who show it live; `step` is its place in the replay."""
+
+    key: RunKey
+    round: m.RoundDone
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """A run is over."""
+
+    key: RunKey
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class CompareNotice:
+    """A sentence for the user."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompareDone:
+    """The end: everything measured so far. `error` says why it ended early, None if it did not or was cancelled."""
+
+    comparison: Comparison
+    error: EdgeSpecError | None = None
+
+
+CompareEvent = CompareStarted | RunStarted | RunPrefill | RunRound | RunFinished | CompareNotice | CompareDone
+
+
+def compare(
+    engine: Engine, plan: ComparePlan, *, cancelled: Callable[[], bool] = lambda: False
+) -> Iterator[CompareEvent]:
+    """Measure, telling about it; the last event is CompareDone.
+
+    To cancel, let `cancelled` answer True, and call `engine.cancel()` to end the run under way: CompareDone then holds
+    what was measured before it. Closing the iterator stops everything too, without a result. Raises ModeError or
+    SettingsError, before any event, for a plan that cannot run.
+    """
+    check_plan(plan)
+    contestants, notices = settle_contestants(plan.contestants, engine.loaded, allow_fallback=plan.allow_fallback)
+    return _compare(engine, replace(plan, contestants=contestants), [*engine.loaded.notices, *notices], cancelled)
+
+
+def check_plan(plan: ComparePlan) -> None:
+    """Raise SettingsError for a plan without meaning."""
+    refuse_twins(plan.prompts)
+    if not plan.prompts:
+        raise SettingsError("There is nothing to ask.", "Give at least one prompt.")
+    if plan.repeats < 1:
+        raise SettingsError(f"At least one repeat is needed, got {plan.repeats}.", "Choose --repeats 3 or more.")
+    names = [contestant.name for contestant in plan.contestants]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingsError(f"{name} is named twice.", "Name each mode once.")
+
+
+def _compare(
+    engine: Engine, plan: ComparePlan, notices: list[str], cancelled: Callable[[], bool]
+) -> Generator[CompareEvent, None, None]:
+    yield CompareStarted(plan.prompts, plan.contestants, plan.repeats, tuple(notices))
+    before, meter = look(), LoadMeter([engine.pid])
+    runs: list[Run] = []
+    error: EdgeSpecError | None = None
+    complete = False
+    try:
+        for key in _schedule(plan):
+            if cancelled():
+                break
+            run = yield from _run(engine, plan, key, notices, cancelled)
+            if run is None:
+                break
+            if not key.warm_up:
+                runs.append(run)
+        else:
+            complete = True
+    except EdgeSpecError as failure:
+        error = failure
+    comparison = Comparison(
+        loaded=engine.loaded,
+        options=plan.options,
+        system=plan.system,
+        prompts=plan.prompts,
+        contestants=plan.contestants,
+        repeats=plan.repeats,
+        runs=tuple(runs),
+        processor=_processor(),
+        before=before,
+        after=look(),
+        others=meter.others(),
+        notices=tuple(notices),
+        complete=complete,
+    )
+    yield CompareDone(comparison, error)
+
+
+def _schedule(plan: ComparePlan) -> Iterator[RunKey]:
+    """Warm-ups, then sweep after sweep over all prompts: each repeat of a prompt meets another state of the machine."""
+    for contestant in plan.contestants:
+        yield RunKey(plan.prompts[0], contestant, 0, 0)
+    number = 0
+    for repeat in range(plan.repeats):
+        for turn, prompt in enumerate(plan.prompts, start=repeat):
+            for contestant in order(plan.contestants, turn):
+                number += 1
+                yield RunKey(prompt, contestant, repeat, number)
+
+
+def run_options(plan: ComparePlan, key: RunKey) -> m.GenerateOptions:
+    """How one run answers: cold, and with the seed of its repeat."""
+    options, contestant = plan.options, key.contestant
+    length = options.draft_length if contestant.draft_length is None else contestant.draft_length
+    seed = (options.sampling.seed + key.repeat) % (MAX_SEED + 1)
+    most = options.max_tokens
+    if key.warm_up:
+        most = min(plan.warm_up_tokens, most or plan.warm_up_tokens)
+    return replace(
+        options,
+        mode=contestant.mode,
+        draft_length=length,
+        sampling=replace(options.sampling, seed=seed),
+        max_tokens=most,
+        fresh=True,
+    )
+
+
+def _run(
+    engine: Engine, plan: ComparePlan, key: RunKey, notices: list[str], cancelled: Callable[[], bool]
+) -> Generator[CompareEvent, None, Run | None]:
+    """One reply, recorded; None if it was cancelled. Raises the EdgeSpecError that ended it."""
+    options = run_options(plan, key)
+    system = (m.Message("system", plan.system),) if plan.system else ()
+    yield RunStarted(key)
+    meter = LoadMeter([engine.pid])
+    seconds = 0.0
+    steps: list[Step] = []
+    with closing(engine.generate((*system, m.Message("user", key.prompt.text)), options)) as events:
+        for event in events:
+            if cancelled():  # it may have been said before this reply was there to be cancelled
+                engine.cancel()
+            match event:
+                case m.PrefillProgress(progress=progress):
+                    yield RunPrefill(key, progress)
+                case m.PrefillDone(prefilled=prefilled):
+                    seconds = prefilled.seconds
+                case m.RoundDone():
+                    seconds += round_seconds(event)
+                    steps.append(record(event, seconds))
+                    yield RunRound(key, event, steps[-1])
+                case m.Notice(text=text):
+                    notices.append(text)
+                    yield CompareNotice(text)
+                case m.GenerationDone(reason=FinishReason.CANCELLED):
+                    return None
+                case m.GenerationDone():
+                    run = _finished(key, options, event, steps, meter.others())
+                    yield RunFinished(key, run)
+                    return run
+                case m.Failed():
+                    raise event.to_error()
+                case m.EngineLost():
+                    raise _lost(event)
+    raise EngineError("The engine ended a reply without a last event.")
+
+
+def record(event: m.RoundDone, seconds: float) -> Step:
+    """A round as the replay needs it."""
+    done = event.round
+    return Step(
+        seconds, done.tokens, event.texts, done.origins, len(done.draft.tokens), done.draft.source, event.rejected
+    )
+
+
+def round_seconds(event: m.RoundDone) -> float:
+    """What a round took, by the engine's clock."""
+    return event.round.draft_seconds + event.round.verify_seconds + event.round.overhead_seconds
+
+
+def _finished(
+    key: RunKey, options: m.GenerateOptions, done: m.GenerationDone, steps: Sequence[Step], others: float | None
+) -> Run:
+    return Run(
+        prompt=key.prompt.id,
+        contestant=key.contestant.name,
+        repeat=key.repeat,
+        seed=options.sampling.seed,
+        reason=done.reason,
+        text=done.text,
+        tokens=done.tokens,
+        stats=done.stats,
+        steps=tuple(steps),
+        others=others,
+    )
+
+
+def _processor() -> str:
+    cpu = processor()
+    return f"{cpu.name}, {cpu.physical_cores} cores"
+
+
+def _lost(event: m.EngineLost) -> EngineError:
+    lines = "".join(f"\n  {line}" for line in event.log)
+    hint = f"The last lines of its log:{lines}" if lines else "`edgespec doctor` examines this machine."
+    return EngineError(f"{describe(event)} in the middle of a run.", hint)
