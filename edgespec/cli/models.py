@@ -100,10 +100,10 @@ def _print_models(found: list[LocalModel]) -> None:
 @_JSON
 def inspect_command(model: str, ctx: int, as_json: bool) -> None:
     """Say what a model file is: architecture, quantisation, vocabulary, head, memory needed."""
-    from edgespec.models.gguf import check_file
+    from edgespec.models.gguf import check_gguf
     from edgespec.models.resolve import resolve
 
-    found = describe(check_file(resolve(model).target), ctx)
+    found = describe(check_gguf(resolve(model).target), ctx)
     if as_json:
         print_json(found)
         return

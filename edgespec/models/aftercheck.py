@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgespec.errors import ModelFileError, PairError
 from edgespec.models.fit import Estimate, Setup, estimate
-from edgespec.models.gguf import CheckedModel, check_file
+from edgespec.models.gguf import CheckedModel, check_file, check_gguf
 from edgespec.models.pair import check_pair
 from edgespec.models.registry import Pair, Registry
 from edgespec.models.shape import shape_of
@@ -33,7 +33,7 @@ class Findings:
 def examine(target: Path, draft: Path | None, n_ctx: int, pair: Pair | None = None) -> Findings:
     """Reads the headers of what was downloaded. Raises ModelFileError only where a file is no whole model."""
     checked = check_file(target)
-    companion = check_file(draft) if draft is not None else None
+    companion = check_gguf(draft) if draft is not None else None
     good: list[str] = []
     problem: ModelFileError | PairError | None = None
     spec_type = pair.spec_type if pair else "draft-simple"

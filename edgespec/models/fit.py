@@ -1,7 +1,8 @@
 """Does it fit? Memory that a target and its draft model need, before a weight is loaded, and what to do if not.
 
 The numbers follow llama.cpp: weights as large as the file; a cache per layer, padded to 256 tokens, of a window where
-the layer sees a window; logits only for the rows a round needs; scratch memory for one batch.
+the layer sees a window; logits only for the rows a round needs; scratch memory for one batch. Weights count once: where
+llama.cpp repacks them for the processor, the file's own pages stay in memory only as long as nothing else wants it.
 """
 
 from __future__ import annotations

@@ -138,11 +138,13 @@ class GgufHeader:
     @property
     def quantisation(self) -> str:
         """The recipe the file was made with (Q4_K_M), else the type most of its bytes have."""
+        if not self.tensors:
+            return "no weights"
         recipe = self.metadata.get("general.file_type")
         if isinstance(recipe, int) and recipe in FILE_TYPES:
             return FILE_TYPES[recipe]
         sizes = self.bytes_by_type
-        return max(sizes, key=lambda name: sizes[name]) if sizes else "no weights"
+        return max(sizes, key=lambda name: sizes[name])
 
     @property
     def bytes_by_type(self) -> dict[str, int]:

@@ -7,7 +7,7 @@ from edgespec.models.units import format_size
 
 MAGIC = b"GGUF"
 
-_FETCH = "Fetch the model itself, for instance with `edgespec download user/repo/file.gguf`."
+_FETCH = "Fetch the model itself, such as with `edgespec download user/repo/file.gguf`."
 
 
 def what_is(beginning: bytes, size: int) -> tuple[str, str] | None:
@@ -21,7 +21,7 @@ def what_is(beginning: bytes, size: int) -> tuple[str, str] | None:
     if beginning.startswith(b"version https://git-lfs"):
         return (
             "is a git-LFS pointer, not the model it stands for",
-            f"Run `git lfs pull` in its repository. Or: {_FETCH}",
+            f"Run `git lfs pull` in its repository. {_FETCH}",
         )
     text = beginning.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if text.startswith((b"<!doctype html", b"<html", b"<head", b"<!--", b"<?xml")):

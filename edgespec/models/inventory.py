@@ -13,7 +13,7 @@ from pathlib import Path
 
 from edgespec.errors import ModelFileError
 from edgespec.models.cache import cache_root, cached_files, cached_repos
-from edgespec.models.gguf import CheckedModel, check_file
+from edgespec.models.gguf import CheckedModel, check_gguf
 from edgespec.models.quant import is_model, parse_file_name
 from edgespec.models.resolve import default_model
 from edgespec.models.shards import parse_part
@@ -69,7 +69,7 @@ def ollama_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 def _examined(spec: str, path: Path, source: str) -> LocalModel:
     try:
-        model = check_file(path)
+        model = check_gguf(path)
     except ModelFileError as error:
         size = path.stat().st_size if path.is_file() else 0
         return LocalModel(spec, path, source, size, None, error.message)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from edgespec.errors import ModelFileError
 from edgespec.models.header import GgufHeader, read_header
+from edgespec.models.kinds import require_language_model
 from edgespec.models.units import format_count, format_size, printable
 
 _PART = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$", re.DOTALL)
@@ -56,10 +57,17 @@ def parse_part(name: str) -> tuple[str, int, int] | None:
 
 
 def check_file(path: str | Path) -> CheckedModel:
-    """The model at `path`, found whole. Given a later part of a split model, it is the first part that counts.
+    """The language model at `path`, found whole. Given a later part of a split model, it is the first part that counts.
 
     Raises ModelFileError naming what is missing: bytes, parts, or the model altogether.
     """
+    found = check_gguf(path)
+    require_language_model(found.header)
+    return found
+
+
+def check_gguf(path: str | Path) -> CheckedModel:
+    """As `check_file`, for whatever a GGUF may hold: heads and projectors too."""
     path = Path(path)
     named = parse_part(path.name)
     if named is not None:
@@ -129,9 +137,16 @@ def _check_length(header: GgufHeader) -> None:
     if header.missing_bytes:
         raise ModelFileError(
             f"{printable(header.path.name)} is {format_size(header.missing_bytes)} shorter than its header says"
-            f" ({format_size(header.file_size)} of {format_size(header.expected_size)}).",
+            f" ({_of(header.file_size, header.expected_size)}).",
             _DOWNLOAD_AGAIN,
         )
+
+
+def _of(part: int, whole: int) -> str:
+    """`10 MB of 98.4 MB`, or to the byte where that would read the same."""
+    if format_size(part) == format_size(whole):
+        return f"{format_count(part)} of {format_count(whole)} bytes"
+    return f"{format_size(part)} of {format_size(whole)}"
 
 
 def _listed(names: list[str]) -> str:

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_gguf_bytes import TinyGguf, metadata_bytes, model, split, string
+from tiny_gguf_bytes import TinyGguf, metadata_bytes, model, padded, split, string
 
 from edgespec.errors import ModelFileError
-from edgespec.models.gguf import check_file, read_header
+from edgespec.models.ggml_types import GGML_TYPES
+from edgespec.models.gguf import check_file, check_gguf, read_header
 from edgespec.models.shards import part_name
 
 
@@ -77,7 +78,7 @@ def test_a_real_file_with_a_large_vocabulary_is_whole(gemma_model: Path) -> None
         (4, "ends inside its header, after 4 bytes"),
         (1_000, "ends inside its header, after 1 kB"),
         (10_000_000, "is 88.4 MB shorter than its header says (10 MB of 98.4 MB)"),
-        (-1, "is 1 byte shorter than its header says"),
+        (-1, "is 1 byte shorter than its header says (98,362,431 of 98,362,432 bytes)"),
     ],
 )
 def test_a_real_file_cut_short_says_by_how_much(demo_model: Path, file: Path, keep: int, sentence: str) -> None:
@@ -311,9 +312,67 @@ def test_a_part_with_fewer_tensors_than_promised_is_noticed(parts: list[Path]) -
     assert "hold 2 tensors where the first one promises 3" in refused(parts[0]).message
 
 
+def split_for_real(whole: Path, folder: Path, parts: int) -> list[Path]:
+    """A loadable model in parts, as llama.cpp's own tool would write them."""
+    header = read_header(whole)
+    content = whole.read_bytes()
+    first = content.index(string(header.tensors[0].name) + struct.pack("<I", len(header.tensors[0].shape)))
+    keys = content[24:first]
+    per_part = -(-len(header.tensors) // parts)
+    paths = []
+    for number in range(parts):
+        chosen = header.tensors[number * per_part : (number + 1) * per_part]
+        numbers = (
+            struct.pack("<IH", 2, number),
+            struct.pack("<IH", 2, parts),
+            struct.pack("<Ii", 5, len(header.tensors)),
+        )
+        names = ("split.no", "split.count", "split.tensors.count")
+        extra = b"".join(string(name) + value for name, value in zip(names, numbers, strict=True))
+        infos, data = b"", b""
+        for tensor in chosen:
+            shape = struct.pack(f"<I{len(tensor.shape)}Q", len(tensor.shape), *tensor.shape)
+            kind = next(number for number, found in GGML_TYPES.items() if found == tensor.type)
+            infos += string(tensor.name) + shape + struct.pack("<IQ", kind, len(data))
+            start = header.data_offset + tensor.offset
+            data += padded(content[start : start + tensor.size])
+        count = struct.pack("<IQQ", 3, len(chosen), 3 + (len(header.metadata) if number == 0 else 0))
+        paths.append(folder / part_name("model", number + 1, parts))
+        paths[-1].write_bytes(padded(b"GGUF" + count + (keys if number == 0 else b"") + extra + infos) + data)
+    return paths
+
+
+@pytest.mark.model
+def test_a_real_model_in_parts_is_loaded_from_whichever_part_is_named(demo_model: Path, tmp_path: Path) -> None:
+    from edgespec.engine.client import Engine
+
+    paths = split_for_real(demo_model, tmp_path, 3)
+    found = check_file(paths[1])
+    assert (found.path, found.weight_bytes) == (paths[0], read_header(demo_model).weight_bytes)
+    with Engine.open(paths[1], n_ctx=256, threads=1) as engine:
+        assert engine.loaded.target.path == str(paths[0])
+        assert engine.loaded.target.n_params == read_header(demo_model).parameters
+
+
 @pytest.mark.parametrize(
     "name", ["m-00000-of-00003.gguf", "m-00004-of-00003.gguf", "m-1-of-3.gguf", "m-00001-of-00003.GGUF"]
 )
 def test_look_alike_names_are_no_parts(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(model().bytes())
     assert check_file(tmp_path / name).parts == (tmp_path / name,)
+
+
+KINDS = {
+    "a projector for images or sound (mmproj)": model(architecture="clip"),
+    "an adapter (LoRA) for a model": model(general__type="adapter"),
+    "an importance matrix for quantising": model(general__type="imatrix"),
+    "a drafting head (draft-eagle3) for another model": model(architecture="eagle3"),
+    "a vocabulary without weights": TinyGguf(model().metadata, {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gguf_that_is_no_language_model_says_what_it_is(file: Path, kind: str) -> None:
+    file.write_bytes(KINDS[kind].bytes())
+    assert refused(file).message == f"m.gguf is {kind}, not a language model."
+    assert check_gguf(file).header.quantisation
