@@ -11,9 +11,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from edgespec.comparison import Comparison, Run, Step
+from edgespec.comparison import Comparison, Gap, Run, Step
 from edgespec.conditions import LoadMeter, look
-from edgespec.contestants import Contestant, order, settle_contestants
+from edgespec.contestants import PLAIN, Contestant, order, settle_contestants
 from edgespec.decoding.sampling import MAX_SEED
 from edgespec.engine import messages as m
 from edgespec.engine.client import Engine, describe
@@ -177,6 +177,7 @@ def _compare(
             complete = True
     except EdgeSpecError as failure:
         error = failure
+    after, others = look(), meter.others()
     comparison = Comparison(
         loaded=engine.loaded,
         options=plan.options,
@@ -187,12 +188,49 @@ def _compare(
         runs=tuple(runs),
         processor=_processor(),
         before=before,
-        after=look(),
-        others=meter.others(),
+        after=after,
+        others=others,
         notices=tuple(notices),
         complete=complete,
     )
+    if error is None:
+        comparison = replace(comparison, gaps=tuple(examine(engine, comparison, cancelled)))
     yield CompareDone(comparison, error)
+
+
+def examine(engine: Engine, comparison: Comparison, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Gap]:
+    """Look into the first difference of every contestant on every prompt: was it a near-tie of two tokens?
+
+    Greedy replies only: elsewhere the likeliest token is not what is chosen. Stops silently where the engine cannot
+    tell any more; a difference without a gap is reported as it is.
+    """
+    sampling = comparison.options.sampling
+    if sampling.temperature > 0 or sampling.repeat_penalty != 1:
+        return
+    known: dict[tuple[str, int], float] = {}
+    for prompt in comparison.prompts:
+        for score in comparison.scores(prompt.id):
+            where = score.difference
+            if where is None or cancelled():
+                continue
+            place = prompt.id, where.position
+            if place not in known:
+                plain = next(run for run in comparison.runs_of(prompt.id, PLAIN) if run.repeat == where.repeat)
+                reply = plain.tokens[: where.position]
+                try:
+                    found = engine.examine(chat(comparison.system, prompt), reply)
+                except EdgeSpecError:
+                    return
+                if len(found) < 2:
+                    return
+                known[place] = found[0].logit - found[1].logit
+            yield Gap(prompt.id, score.contestant.name, known[place])
+
+
+def chat(system: str | None, prompt: Prompt) -> tuple[m.Message, ...]:
+    """What is sent for a prompt."""
+    question = m.Message("user", prompt.text)
+    return (m.Message("system", system), question) if system else (question,)
 
 
 def _schedule(plan: ComparePlan) -> Iterator[RunKey]:
@@ -230,12 +268,11 @@ def _run(
 ) -> Generator[CompareEvent, None, Run | None]:
     """One reply, recorded; None if it was cancelled. Raises the EdgeSpecError that ended it."""
     options = run_options(plan, key)
-    system = (m.Message("system", plan.system),) if plan.system else ()
     yield RunStarted(key)
     meter = LoadMeter([engine.pid])
     seconds = 0.0
     steps: list[Step] = []
-    with closing(engine.generate((*system, m.Message("user", key.prompt.text)), options)) as events:
+    with closing(engine.generate(chat(plan.system, key.prompt), options)) as events:
         for event in events:
             if cancelled():  # it may have been said before this reply was there to be cancelled
                 engine.cancel()

@@ -102,6 +102,24 @@ class Engine:
             return self._reply(turn, m.Generate(turn.id, options, prompt=prompt))
         return self._reply(turn, m.Generate(turn.id, options, messages=tuple(prompt)))
 
+    def examine(self, prompt: str | Iterable[m.Message], reply: Sequence[int] = ()) -> tuple[m.Candidate, ...]:
+        """The two tokens that the target finds likeliest behind a prompt and the beginning of a reply, best first.
+
+        For looking into a difference between two replies. Takes as long as plain decoding, empties the caches, and
+        gives nothing if it was cancelled. Raises the EdgeSpecError that says why it failed.
+        """
+        turn = self._turn = _Turn(next(self._ids))
+        text, chat = (prompt, ()) if isinstance(prompt, str) else (None, tuple(prompt))
+        for event in self._reply(turn, m.Examine(turn.id, chat, text, tuple(reply))):
+            match event:
+                case m.Examined(candidates=candidates):
+                    return candidates
+                case m.Failed():
+                    raise event.to_error()
+                case m.EngineLost():
+                    raise EngineError(f"{describe(event)} while it looked into a reply.")
+        return ()
+
     def cancel(self) -> None:
         """Stop the current reply, also one that `generate` has returned but that has not begun; else do nothing."""
         if (turn := self._turn) is not None:
@@ -134,7 +152,7 @@ class Engine:
 
     # A reply
 
-    def _reply(self, turn: _Turn, command: m.Generate) -> Generator[m.Event]:
+    def _reply(self, turn: _Turn, command: m.Generate | m.Examine) -> Generator[m.Event]:
         if not self._busy.acquire(blocking=False):
             raise EngineError("The engine is still busy with another reply.", "Cancel or finish that one first.")
         try:
@@ -232,7 +250,7 @@ def _events(inbox: Inbox) -> Generator[m.Event]:
     while True:
         event = inbox.events.get()
         yield event
-        if isinstance(event, m.GenerationDone | m.Failed | m.EngineLost):
+        if isinstance(event, m.GenerationDone | m.Examined | m.Failed | m.EngineLost):
             return
 
 

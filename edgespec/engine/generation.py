@@ -15,10 +15,11 @@ from edgespec.decoding.drafters.lookup import LookupDrafter
 from edgespec.decoding.drafters.model import ModelDrafter
 from edgespec.decoding.drafters.none import NoDraft
 from edgespec.decoding.length import FixedLength
-from edgespec.decoding.session import Session, rewind
+from edgespec.decoding.session import Interrupted, Session, rewind
 from edgespec.decoding.speculate import speculate
 from edgespec.decoding.stats import StatsBuilder
 from edgespec.engine import messages as m
+from edgespec.engine.examination import candidates, two_best
 from edgespec.engine.loading import Models
 from edgespec.errors import EngineError, ModeError, SettingsError
 from edgespec.llama.sampler import make_sampler
@@ -81,7 +82,21 @@ class Generator:
                 rewind(model.session, 0)
         self._lookups.clear()
 
-    def _prompt(self, command: m.Generate, send: Send) -> list[int]:
+    def examine(self, command: m.Examine, send: Send, cancelled: Callable[[], bool]) -> None:
+        """Answer with the two likeliest tokens at some place of a reply, starting from empty caches."""
+        target = self._models.target
+        prompt = self._prompt(command, send)
+        check_budget(len(prompt), target.session.n_ctx, len(command.reply) + 1)
+        self.forget()
+        try:
+            found = two_best(target.session, prompt, command.reply, cancelled)
+        except Interrupted:
+            found = ()
+        finally:
+            rewind(target.session, 0)
+        send(m.Examined(command.id, candidates(found, target.model.vocab.piece)))
+
+    def _prompt(self, command: m.Generate | m.Examine, send: Send) -> list[int]:
         """Tokens of what is to be answered; notices about them are sent, each once."""
         if (command.prompt is None) == (not command.messages):
             raise EngineError("A reply needs either messages or a prompt.")

@@ -52,12 +52,12 @@ class Host:
 
     def _obey(self, command: m.Command) -> None:
         """Do what a command says; whatever goes wrong becomes Failed, and the engine stays usable."""
-        number = command.id if isinstance(command, m.Generate) else None
+        number = command.id if isinstance(command, m.Generate | m.Examine) else None
         try:
             match command:
                 case m.Load(options):
                     self._load(options)
-                case m.Generate():
+                case m.Generate() | m.Examine():
                     self._generate(command)
         except EdgeSpecError as error:
             self._events.put(m.Failed(number, type(error).__name__, error.message, error.hint))
@@ -73,11 +73,18 @@ class Host:
         self._generator = Generator(self._models)
         self._events.put(self._models.loaded)
 
-    def _generate(self, command: m.Generate) -> None:
+    def _generate(self, command: m.Generate | m.Examine) -> None:
         if self._generator is None:
             raise EngineError("No model is loaded.", "Send Load first.")
         shorten(sys.stderr.fileno())
-        self._generator.run(command, self._events.put, lambda: self._cancelled >= command.id)
+
+        def cancelled() -> bool:
+            return self._cancelled >= command.id
+
+        if isinstance(command, m.Generate):
+            self._generator.run(command, self._events.put, cancelled)
+        else:
+            self._generator.examine(command, self._events.put, cancelled)
 
     def _unload(self) -> None:
         models, self._models, self._generator = self._models, None, None
@@ -96,7 +103,7 @@ class Host:
                         self._commands.put(command)
                         self._leaving.wait(_FAREWELL_SECONDS)
                         os._exit(0)
-                    case m.Load() | m.Generate() as command:
+                    case m.Load() | m.Generate() | m.Examine() as command:
                         self._commands.put(command)
                     case other:
                         raise FrameError(f"{type(other).__name__} is not a command")

@@ -91,6 +91,16 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
+class Examine:
+    """Say which two tokens the target finds likeliest behind a prompt, given as for Generate, and part of a reply."""
+
+    id: int
+    messages: tuple[Message, ...] = ()
+    prompt: str | None = None
+    reply: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Cancel:
     """Stop generation `id`; takes effect within one pass of the target."""
 
@@ -102,7 +112,7 @@ class Shutdown:
     """Free everything and end the process."""
 
 
-Command = Load | Generate | Cancel | Shutdown
+Command = Load | Generate | Examine | Cancel | Shutdown
 
 
 # Events
@@ -191,6 +201,23 @@ class GenerationDone:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token that could come next, with its text and its bare logit."""
+
+    token: int
+    text: str
+    logit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """Answer to Examine: the two likeliest tokens, best first; none if it was cancelled."""
+
+    id: int
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A command failed; the engine is still there. `id` is None for a failed load."""
 
@@ -221,14 +248,14 @@ class EngineLost:
     log: tuple[str, ...]
 
 
-Event = Loaded | PrefillProgress | PrefillDone | RoundDone | Notice | GenerationDone | Failed | EngineLost
+Event = Loaded | PrefillProgress | PrefillDone | RoundDone | Notice | GenerationDone | Examined | Failed | EngineLost
 
 _KNOWN = {
     (cls.__module__, cls.__qualname__): cls
     for cls in (
-        Load, LoadOptions, Generate, GenerateOptions, Message, Cancel, Shutdown, SamplingParams, GenerationStats,
-        Loaded, ModelInfo, PrefillProgress, PrefillDone, RoundDone, Notice, GenerationDone, Failed,
-        Mode, FinishReason, Origin, Draft, Verdict, Round, Prefilling, Prefilled,
+        Load, LoadOptions, Generate, GenerateOptions, Message, Examine, Cancel, Shutdown, SamplingParams,
+        GenerationStats, Loaded, ModelInfo, PrefillProgress, PrefillDone, RoundDone, Notice, GenerationDone, Examined,
+        Candidate, Failed, Mode, FinishReason, Origin, Draft, Verdict, Round, Prefilling, Prefilled,
     )
 }  # fmt: skip
 
