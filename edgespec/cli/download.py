@@ -124,8 +124,12 @@ def fetch_one(what: str, registry: Registry, yes: bool, dry_run: bool, as_json: 
     if not plan.complete:
         require_space(plan, hub.options.cache)
         _agree(plan, registry, yes)
-    with progress(sys.stderr.isatty()) as report:
-        paths = fetch(plan, hub, report)
+    try:
+        with progress(sys.stderr.isatty()) as report:
+            paths = fetch(plan, hub, report)
+    except KeyboardInterrupt:
+        say("Stopped; what was fetched is kept. Run the same command again to continue.")
+        raise
     _conclude(plan, paths, registry, as_json)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from edgespec.errors import DownloadError, ModelFileError
 from edgespec.models.cache import find_cached, repo_folder
-from edgespec.models.events import DownloadEvent, FileDone, FileWaiting
+from edgespec.models.events import DownloadEvent, FileChecking, FileDone, FileWaiting
 from edgespec.models.header import read_header
 from edgespec.models.hub import Hub, RemoteFile
 from edgespec.models.hub_errors import DownloadCancelled, Interrupted
@@ -25,6 +25,7 @@ from edgespec.models.quant import Reference, all_parts, choose_model, matches, t
 from edgespec.models.registry import ModelFile, Pair
 from edgespec.models.transfer import PartialFile, Transfer
 from edgespec.models.units import format_size
+from edgespec.models.verified import remember, sha256_of
 
 ROOM = 200_000_000
 """Bytes that a download leaves free on the disk."""
@@ -258,11 +259,30 @@ def fetch(plan: DownloadPlan, hub: Hub, report: Report, cancelled: threading.Eve
     paths = []
     for file in plan.files:
         if file.cached is not None:
+            _check_cached(file, file.cached, report, hub)
             report(FileDone(file.wanted.file, file.cached, file.size or 0, 0, file.wanted.pinned))
             paths.append(file.cached)
         else:
             paths.append(_Fetch(file, hub, report).run())
     return paths
+
+
+def _check_cached(file: PlannedFile, path: Path, report: Report, hub: Hub) -> None:
+    """A pinned file that another program may have fetched is hashed once. Raises DownloadError if it is not the one."""
+    name, expected = file.wanted.file, file.wanted.sha256
+
+    def each(done: int, total: int) -> None:
+        if hub.cancelled.is_set():
+            raise DownloadCancelled
+        report(FileChecking(name, done, total))
+
+    found = sha256_of(path, each) if expected else None
+    if found != expected:
+        raise DownloadError(
+            f"{name} is on this disk, but it is not the file it should be: its sha256 is {str(found)[:12]}…"
+            f" instead of {str(expected)[:12]}….",
+            f"Remove it with `edgespec models remove {file.wanted.repo}/{name}` and download it again.",
+        )
 
 
 class _Fetch:
@@ -275,6 +295,7 @@ class _Fetch:
         self._remote = file.remote
         self._hub = hub
         self._report = report
+        self._sha256: str | None = None
         self._folder = repo_folder(hub.options.cache, file.remote.repo)
         self._blob = self._folder / "blobs" / file.remote.etag
         self._link = self._folder / "snapshots" / file.remote.commit / file.remote.name
@@ -294,6 +315,8 @@ class _Fetch:
             raise DownloadError(
                 f"{self._folder} cannot be written to: {error.strerror or error}.", "Check the disk."
             ) from error
+        if self._sha256 is not None:
+            remember(self._link, self._sha256)
         size = self._link.stat().st_size
         self._report(FileDone(name, self._link, size, fetched, self._wanted.pinned))
         return self._link
@@ -328,6 +351,7 @@ class _Fetch:
             if self._remote.size is None:
                 self._check_end(partial)
             self._verify(partial)
+            self._sha256 = partial.sha256
             partial.sync()
         os.replace(path, self._blob)
         return transfer.fetched

@@ -22,7 +22,15 @@ from edgespec.errors import DownloadError
 from edgespec.models import download, transfer
 from edgespec.models.cache import cached_files, find_cached
 from edgespec.models.download import DownloadPlan, fetch, free_bytes, plan_pair, plan_reference
-from edgespec.models.events import DownloadEvent, FileDone, FileProgress, FileRestarted, FileStarted, FileWaiting
+from edgespec.models.events import (
+    DownloadEvent,
+    FileChecking,
+    FileDone,
+    FileProgress,
+    FileRestarted,
+    FileStarted,
+    FileWaiting,
+)
 from edgespec.models.hub import Hub, HubOptions
 from edgespec.models.hub_errors import DownloadCancelled, Interrupted
 from edgespec.models.quant import Reference
@@ -612,3 +620,32 @@ def test_the_environment_decides_as_for_other_programs(tmp_path: Path) -> None:
     assert (given.token, given.cache, given.offline) == ("hf_given", Path("/models"), False)
     silent = HubOptions.from_environment({"HF_HOME": str(tmp_path), "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"})
     assert silent.token is None
+
+
+def test_a_pinned_file_that_another_program_fetched_is_hashed_once(
+    hub: Hub, content: bytes, events: list[DownloadEvent], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("edgespec.models.verified.memory_file", lambda: tmp_path / "hashes.json")
+    get(hub)
+    (tmp_path / "hashes.json").unlink()
+    for expected in (1, 0):
+        events.clear()
+        fetch(plan_pair(pinned(content), hub), hub, events.append)
+        assert sum(isinstance(event, FileChecking) for event in events) == expected
+
+
+def test_a_pinned_file_that_is_here_and_wrong_is_named(hub: Hub, content: bytes, stub: StubHub) -> None:
+    path = get(hub)
+    path.resolve().write_bytes(content[:-1] + b"x")
+    with pytest.raises(DownloadError, match="is on this disk, but it is not the file it should be") as caught:
+        fetch(plan_pair(pinned(content), hub), hub, lambda _: None)
+    assert "edgespec models remove" in caught.value.hint
+
+
+def test_what_was_just_fetched_is_not_hashed_again(
+    hub: Hub, content: bytes, events: list[DownloadEvent], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("edgespec.models.verified.memory_file", lambda: tmp_path / "hashes.json")
+    for _ in range(2):
+        fetch(plan_pair(pinned(content), hub), hub, events.append)
+    assert not any(isinstance(event, FileChecking) for event in events)
