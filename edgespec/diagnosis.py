@@ -5,76 +5,18 @@ Nothing here loads llama.cpp into this process; whatever is broken, the other fi
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from edgespec import hardware as hw
 from edgespec.errors import EdgeSpecError
+from edgespec.finding import Finding, Status
 from edgespec.models.units import format_size
-
-AMX_FIX = (
-    "CMAKE_ARGS='-DGGML_NATIVE=ON' CFLAGS='-mno-amx-tile -mno-amx-int8 -mno-amx-bf16'"
-    " CXXFLAGS='-mno-amx-tile -mno-amx-int8 -mno-amx-bf16'"
-    " pip install --force-reinstall --no-cache-dir --no-binary llama-cpp-python llama-cpp-python"
-)
-DEMO_TOKENS = 32
-_DEMO_PROMPT = "Once upon a time, in a small village by the sea,"
-
-_PASS_COST = """
-import json, statistics, sys, time
-from edgespec.llama.model import LlamaModel
-from edgespec.llama.session import LlamaSession
-model = LlamaModel.load(sys.argv[1], use_extra_bufts=sys.argv[2] == "fast")
-session = LlamaSession(model, n_ctx=512)
-session.warm_up()
-session.decode(list(range(100, 130)))
-start = session.length
-def cost(width):
-    seconds = []
-    for _ in range(9):
-        begun = time.perf_counter()
-        session.decode(list(range(200, 200 + width)))
-        seconds.append(time.perf_counter() - begun)
-        session.truncate(start)
-    return statistics.median(seconds)
-print(json.dumps({"one": cost(1), "four": cost(4)}))
-"""
-
-
-class Status(StrEnum):
-    """How a finding is to be taken."""
-
-    GOOD = "good"
-    NOTE = "note"
-    WARNING = "warning"
-    BROKEN = "broken"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at.
-
-    Attributes:
-        name: a word for it, the same in every run.
-        value: what was found, one sentence.
-        advice: what to do, "" if nothing.
-        facts: the same in numbers and names, for scripts.
-    """
-
-    name: str
-    status: Status
-    value: str
-    advice: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+from edgespec.trial import pass_cost, run_demo
 
 
 def diagnose(*, measure: bool = True) -> Iterator[Finding]:
@@ -84,11 +26,11 @@ def diagnose(*, measure: bool = True) -> Iterator[Finding]:
     library = hw.ask_library()
     yield library_finding(library)
     yield processor_finding(cpu, library)
-    yield amx_finding(cpu, library)
     yield devices_finding(library)
     yield memory_finding()
     yield threads_finding(cpu)
     yield from demo_findings(library, measure)
+    yield amx_finding(cpu, library)  # after the demo model, whose first start finds out
     yield from _each(cache, registry, hub)
 
 
@@ -184,7 +126,7 @@ def processor_finding(cpu: hw.Processor, library: hw.LibraryFacts | hw.LibraryFa
 
 def amx_finding(cpu: hw.Processor, library: hw.LibraryFacts | hw.LibraryFault) -> Finding:
     """AMX, which some virtual machines announce and do not have; and safe mode, which avoids it."""
-    from edgespec.engine.safemode import SafeModeMemory
+    from edgespec.engine.safemode import REBUILD_ADVICE, SafeModeMemory
 
     announced = "amx_int8" in cpu.features
     safe = SafeModeMemory().applies()
@@ -194,10 +136,16 @@ def amx_finding(cpu: hw.Processor, library: hw.LibraryFacts | hw.LibraryFault) -
         value = "safe mode is on: this build of llama.cpp crashed on this processor while warming up"
         if announced:
             value += "; AMX is announced by the processor but cannot be used"
-        return Finding("safe mode", Status.WARNING, value, f"Build without AMX for full speed: {AMX_FIX}", facts)
+        return Finding("safe mode", Status.WARNING, value, REBUILD_ADVICE, facts)
     if announced and built:
         value = "off; the processor announces AMX and this build uses it"
-        return Finding("safe mode", Status.NOTE, value, "If AMX does not work, the first start notices.", facts)
+        return Finding(
+            "safe mode",
+            Status.NOTE,
+            value,
+            "Should AMX not work, EdgeSpec notices at the next start and does without.",
+            facts,
+        )
     return Finding("safe mode", Status.GOOD, "off", facts=facts)
 
 
@@ -260,50 +208,6 @@ def demo_findings(library: hw.LibraryFacts | hw.LibraryFault, measure: bool) -> 
     yield ran
     if ran.status is not Status.BROKEN:
         yield pass_cost(model, bool(ran.facts.get("safe_mode")))
-
-
-def run_demo(model: Path) -> Finding:
-    """A short reply through the engine, as a chat would have it."""
-    from edgespec.engine.client import Engine, describe
-    from edgespec.engine.messages import EngineLost, Failed, GenerateOptions, GenerationDone
-
-    try:
-        with Engine.open(model, n_ctx=512) as engine:
-            events = list(engine.generate(_DEMO_PROMPT, GenerateOptions(max_tokens=DEMO_TOKENS)))
-            safe = engine.loaded.safe_mode
-    except EdgeSpecError as error:
-        return Finding("demo model", Status.BROKEN, error.message, error.hint)
-    match events[-1]:
-        case GenerationDone(stats=stats):
-            speed = stats.decode_tokens_per_second
-        case Failed(_, _, message, hint):
-            return Finding("demo model", Status.BROKEN, message, hint)
-        case EngineLost() as lost:
-            return Finding("demo model", Status.BROKEN, describe(lost), "Run `edgespec doctor` again; it may repeat.")
-        case _:
-            return Finding("demo model", Status.BROKEN, "the engine gave no answer", "Run `edgespec doctor` again.")
-    facts = {"path": str(model), "tokens_per_second": speed, "safe_mode": safe}
-    value = f"runs: {speed:.0f} tokens a second" if speed else "runs"
-    return Finding("demo model", Status.GOOD, value + (" in safe mode" if safe else ""), facts=facts)
-
-
-def pass_cost(model: Path, safe: bool) -> Finding:
-    """What a pass of four tokens costs here; below four single ones, guessing ahead can pay."""
-    name = "verification"
-    command = [sys.executable, "-c", _PASS_COST, str(model), "safe" if safe else "fast"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120, check=False)
-        found = json.loads(done.stdout.strip().splitlines()[-1])
-        one, four = float(found["one"]), float(found["four"])
-    except (subprocess.TimeoutExpired, ValueError, IndexError, KeyError):
-        return Finding(name, Status.WARNING, "could not be measured", "Try again on a quieter machine.")
-    ratio = four / one if one else 0.0
-    facts = {"one_token_seconds": one, "four_token_seconds": four, "ratio": ratio}
-    value = f"a pass of 4 tokens costs {ratio:.2f} single ones (demo model)"
-    if ratio < 3.5:
-        return Finding(name, Status.GOOD, f"{value}: guessing ahead can pay", facts=facts)
-    advice = "Guessing ahead hardly pays with this model here; larger ones are often better: try `--mode auto`."
-    return Finding(name, Status.NOTE, value, advice, facts)
 
 
 def cache() -> Finding:

@@ -9,7 +9,7 @@ import click
 from edgespec.cli.output import print_json
 
 if TYPE_CHECKING:
-    from edgespec.diagnosis import Finding
+    from edgespec.finding import Finding
 
 MARKS = {"good": "ok", "note": "note", "warning": "WARN", "broken": "FAIL"}
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from edgespec import diagnosis
+from edgespec import diagnosis, trial
 from edgespec import hardware as hw
 from edgespec.cli.doctor import command
-from edgespec.diagnosis import Finding, Status
+from edgespec.finding import Finding, Status
 
 AMX_CPU = """processor\t: 0
 model name\t: Intel(R) Xeon(R) Processor
@@ -194,10 +194,10 @@ def test_unfinished_downloads_are_mentioned(monkeypatch: pytest.MonkeyPatch, tmp
 
 @pytest.mark.model
 def test_the_demo_model_runs_and_the_cost_of_checking_is_measured(demo_model: Path) -> None:
-    ran = diagnosis.run_demo(demo_model)
+    ran = trial.run_demo(demo_model)
     assert ran.status is Status.GOOD
     assert ran.facts["tokens_per_second"] > 0
-    cost = diagnosis.pass_cost(demo_model, bool(ran.facts["safe_mode"]))
+    cost = trial.pass_cost(demo_model, bool(ran.facts["safe_mode"]))
     assert cost.facts["ratio"] > 0
 
 
