@@ -74,7 +74,7 @@ def parse_toml(text: str, name: str) -> tuple[Prompt, ...]:
     ):
         raise SettingsError(f"{name} holds something else than prompts.", form)
     prompts = tuple(_from_entry(entry, number, name) for number, entry in enumerate(entries, start=1))
-    refuse_twins(prompts)
+    refuse_twins(prompts, f"{name}: ")
     return prompts
 
 
@@ -98,12 +98,12 @@ def select(prompts: Sequence[Prompt], wanted: Sequence[str]) -> tuple[Prompt, ..
     return tuple(prompt for prompt in prompts if prompt.id in wanted)
 
 
-def refuse_twins(prompts: Sequence[Prompt]) -> None:
-    """Raise SettingsError if two prompts have one id."""
+def refuse_twins(prompts: Sequence[Prompt], where: str = "") -> None:
+    """Raise SettingsError, which begins with `where`, if two prompts have one id."""
     ids = [prompt.id for prompt in prompts]
     for name in ids:
         if ids.count(name) > 1:
-            raise SettingsError(f"Two prompts have the id {name!r}.", "Give each an id of its own.")
+            raise SettingsError(f"{where}Two prompts have the id {name!r}.", "Give each an id of its own.")
 
 
 def _from_entry(entry: Mapping[str, Any], number: int, name: str) -> Prompt:
