@@ -39,7 +39,7 @@ def piece(vocab: Any, token: int) -> bytes:
 
 def answer(llama: llama_cpp.Llama, lookup: Counting, prompt: list[int], limit: int) -> dict[str, Any]:
     """A greedy reply from an empty cache; the first token comes from the prompt's pass and starts the clock."""
-    llama.reset()
+    llama.reset()  # type: ignore[no-untyped-call]
     lookup.drafted = lookup.calls = 0
     tokens: list[int] = []
     begin = now = 0.0

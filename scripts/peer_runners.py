@@ -157,7 +157,7 @@ def environment(job: Job) -> dict[str, str]:
     return found
 
 
-def spawn(line: Sequence[str], job: Job, **streams: Any) -> subprocess.Popen[bytes]:
+def start_child(line: Sequence[str], job: Job, **streams: Any) -> subprocess.Popen[bytes]:
     """A child that does not outlive this process, even if that is killed (on Linux)."""
     before = _die_with_parent if sys.platform == "linux" else None
     try:
@@ -212,12 +212,14 @@ def libraries(pid: int) -> tuple[str, ...]:
 class ServerRunner:
     """One server process on a free port of this machine, seen by nobody else."""
 
-    def __init__(self, setting: Setting, job: Job) -> None:
+    def __init__(self, setting: Setting, job: Job, spawn: Callable[..., subprocess.Popen[bytes]] | None = None) -> None:
         self._job = job
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
         self._port = free_port()
         line = [*command(setting, job), "--port", str(self._port)]
-        self.process = spawn(line, job, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        self.process = (spawn or start_child)(
+            line, job, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+        )
         try:
             self._await()
         except BaseException:
@@ -320,7 +322,7 @@ class CommandRunner:
             line = command(self._setting, self._job)
             line[line.index("--predict") + 1] = str(tokens)
             line += ["--binary-file", str(file)]
-            process = spawn(
+            process = start_child(
                 line, self._job, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=folder
             )
             self._process = process
@@ -377,7 +379,7 @@ class PythonRunner:
     def __init__(self, setting: Setting, job: Job) -> None:
         self._job = job
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
-        self.process = spawn(
+        self.process = start_child(
             command(setting, job), job, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
         )
         try:
