@@ -22,9 +22,6 @@ from edgespec.hardware import processor
 from edgespec.prompts import Prompt, refuse_twins
 from edgespec.types import FinishReason, Prefilling
 
-DEFAULT_REPEATS = 3
-DEFAULT_MAX_TOKENS = 128
-
 
 @dataclass(frozen=True, slots=True)
 class ComparePlan:
@@ -39,8 +36,8 @@ class ComparePlan:
 
     prompts: tuple[Prompt, ...]
     contestants: tuple[Contestant, ...]
-    repeats: int = DEFAULT_REPEATS
-    options: m.GenerateOptions = field(default_factory=lambda: m.GenerateOptions(max_tokens=DEFAULT_MAX_TOKENS))
+    repeats: int = 3
+    options: m.GenerateOptions = field(default_factory=lambda: m.GenerateOptions(max_tokens=128))
     system: str | None = None
     allow_fallback: bool = False
     warm_up_tokens: int = 16

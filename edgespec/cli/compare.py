@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from edgespec.prompts import Prompt
 
 CANCELLED = 130
+MAX_TOKENS = 128
+"""Of a reply, unless the user says otherwise: enough for a speed, and a set of prompts stays a matter of minutes."""
+
 SUFFIXES = (".json", ".md", ".txt")
 PIPE_WIDTH = 120
 """Columns of a table that does not go to a terminal."""
@@ -92,12 +95,10 @@ def command(
 
 def adapt_options(made: click.Command) -> None:
     """The shared options as they are here: --modes takes the place of --mode, and replies are short by default."""
-    from edgespec.compare import DEFAULT_MAX_TOKENS
-
     made.params = [param for param in made.params if param.name != "mode"]
     for param in made.params:
         if isinstance(param, click.Option) and param.name == "max_tokens":
-            param.help = f"Longest reply. [default: {DEFAULT_MAX_TOKENS}]"
+            param.help = f"Longest reply. [default: {MAX_TOKENS}]"
 
 
 adapt_options(command)
@@ -148,10 +149,10 @@ def compare_plan(
     engine: Engine, plan: Plan, prompts: tuple[Prompt, ...], contestants: tuple[Contestant, ...] | None, repeats: int
 ) -> ComparePlan:
     """The plan in the words of the measuring code."""
-    from edgespec.compare import DEFAULT_MAX_TOKENS, ComparePlan
+    from edgespec.compare import ComparePlan
     from edgespec.contestants import default_contestants
 
-    options = replace(plan.generate, max_tokens=plan.generate.max_tokens or DEFAULT_MAX_TOKENS)
+    options = replace(plan.generate, max_tokens=plan.generate.max_tokens or MAX_TOKENS)
     return ComparePlan(
         prompts=prompts,
         contestants=contestants or default_contestants(engine.loaded, options.draft_length),
