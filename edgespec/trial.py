@@ -18,7 +18,7 @@ import json, statistics, sys, time
 from edgespec.llama.model import LlamaModel
 from edgespec.llama.session import LlamaSession
 model = LlamaModel.load(sys.argv[1], use_extra_bufts=sys.argv[2] == "fast")
-session = LlamaSession(model, n_ctx=512)
+session = LlamaSession(model, n_ctx=512, threads=int(sys.argv[3]))
 session.warm_up()
 session.decode(list(range(100, 130)))
 start = session.length
@@ -34,13 +34,13 @@ print(json.dumps({"one": cost(1), "four": cost(4)}))
 """
 
 
-def run_demo(model: Path) -> Finding:
-    """A short reply through the engine, as a chat would have it."""
+def run_demo(model: Path, threads: int = 0) -> Finding:
+    """A short reply through the engine, as a chat would have it. `threads` 0 takes what a chat takes."""
     from edgespec.engine.client import Engine, describe
     from edgespec.engine.messages import EngineLost, Failed, GenerateOptions, GenerationDone
 
     try:
-        with Engine.open(model, n_ctx=512) as engine:
+        with Engine.open(model, n_ctx=512, threads=threads) as engine:
             events = list(engine.generate(_DEMO_PROMPT, GenerateOptions(max_tokens=DEMO_TOKENS)))
             safe = engine.loaded.safe_mode
     except EdgeSpecError as error:
@@ -59,10 +59,10 @@ def run_demo(model: Path) -> Finding:
     return Finding("demo model", Status.GOOD, value + (" in safe mode" if safe else ""), facts=facts)
 
 
-def pass_cost(model: Path, safe: bool) -> Finding:
+def pass_cost(model: Path, safe: bool, threads: int = 0) -> Finding:
     """What a pass of four tokens costs here; below four single ones, guessing ahead can pay."""
     name = "verification"
-    command = [sys.executable, "-c", _PASS_COST, str(model), "safe" if safe else "fast"]
+    command = [sys.executable, "-c", _PASS_COST, str(model), "safe" if safe else "fast", str(threads)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120, check=False)
         found = json.loads(done.stdout.strip().splitlines()[-1])

@@ -649,3 +649,15 @@ def test_what_was_just_fetched_is_not_hashed_again(
     for _ in range(2):
         fetch(plan_pair(pinned(content), hub), hub, events.append)
     assert not any(isinstance(event, FileChecking) for event in events)
+
+
+def test_an_answer_that_continues_elsewhere_than_asked_is_not_appended(hub: Hub, stub: StubHub, content: bytes) -> None:
+    plan = plan_reference(REFERENCE, hub)
+    assert plan.files[0].remote is not None
+    path = download.partial_path(hub.options.cache, plan.files[0].remote)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content[:70_000])
+    wrong = {"Content-Range": f"bytes 60000-{len(content) - 1}/{len(content)}"}
+    stub.gets = [Answer(206, wrong, content[60_000 : len(content) - 10_000])]
+    assert fetch(plan, hub, lambda _: None)[0].read_bytes() == content
+    assert [request.headers.get("range") for request in stub.bodies()] == ["bytes=70000-", None]

@@ -194,10 +194,10 @@ def test_unfinished_downloads_are_mentioned(monkeypatch: pytest.MonkeyPatch, tmp
 
 @pytest.mark.model
 def test_the_demo_model_runs_and_the_cost_of_checking_is_measured(demo_model: Path) -> None:
-    ran = trial.run_demo(demo_model)
+    ran = trial.run_demo(demo_model, threads=1)
     assert ran.status is Status.GOOD
     assert ran.facts["tokens_per_second"] > 0
-    cost = trial.pass_cost(demo_model, bool(ran.facts["safe_mode"]))
+    cost = trial.pass_cost(demo_model, bool(ran.facts["safe_mode"]), threads=1)
     assert cost.facts["ratio"] > 0
 
 
