@@ -12,6 +12,7 @@ from edgespec_tui.messages import EngineReady, EventsWaiting
 from edgespec_tui.screens.chat import ChatScreen
 from edgespec_tui.screens.help import HelpScreen
 from edgespec_tui.widgets.composer import Composer
+from edgespec_tui.widgets.conversation import ConversationView
 from edgespec_tui.widgets.note import Note
 from edgespec_tui.widgets.reply import Reply
 from edgespec_tui.widgets.stats_line import StatsLine
@@ -521,3 +522,56 @@ async def test_a_notice_is_said_once_a_chat(make_app: MakeApp) -> None:
         await send(pilot, "one")
         await send(pilot, "two")
         assert notes(pilot).count("folded") == 1
+
+
+async def test_an_engine_that_dies_before_the_first_token_gives_the_message_back(make_app: MakeApp) -> None:
+    app = make_app([KILLED], [loaded(), *reply(words("whole"))])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        box(pilot).load_text("one")
+        await pilot.press("enter")
+        await until(pilot, lambda: "SIGKILL" in notes(pilot))
+        assert box(pilot).text == "one" and not replies(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: replies(pilot) == ["whole "])
+
+
+async def test_many_cancels_at_any_moment_leave_a_chat_that_answers(make_app: MakeApp) -> None:
+    scripts = [[*words("a b c d e f g h")[: i % 8], Flag(), done([])] for i in range(25)]
+    app = make_app(*scripts, reply(CODE))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        for i in range(25):
+            box(pilot).load_text(f"question {i}")
+            await pilot.press("enter")
+            await pilot.press("escape")
+            await until(pilot, lambda: not chat(pilot).replying)
+        await pilot.press("ctrl+n")
+        await until(pilot, lambda: not replies(pilot))
+        await send(pilot, "last")
+        assert replies(pilot) == ["".join(text for event in CODE for text in event.texts)]
+        assert len(app.engine.asked) == 26
+
+
+async def test_a_reader_who_scrolled_up_stays_there_while_the_reply_grows(make_app: MakeApp) -> None:
+    hold, more = Flag(), Flag()
+    lines = [round_done(i, [], [], f"line {i}\n") for i in range(80)]
+    app = make_app([*lines[:60], hold, *lines[60:], more, done(lines)])
+    async with app.run_test(size=(120, 30)) as pilot:
+        await ready(pilot)
+        box(pilot).load_text("go")
+        await pilot.press("enter")
+        await until(pilot, lambda: replies(pilot) and "line 59" in replies(pilot)[0])
+        view = chat(pilot).query_one(ConversationView)
+        assert view.is_vertical_scroll_end
+        await pilot.press("pageup", "pageup")
+        await pilot.pause()
+        place = view.scroll_y
+        hold.set()
+        await until(pilot, lambda: "line 79" in replies(pilot)[0])
+        assert view.scroll_y == place
+        await pilot.press(*["pagedown"] * 6)
+        await until(pilot, lambda: view.is_vertical_scroll_end)
+        more.set()
+        await until(pilot, lambda: not chat(pilot).replying)
+        assert view.is_vertical_scroll_end

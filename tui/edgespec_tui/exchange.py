@@ -122,6 +122,8 @@ class Exchange:
             case EngineLost(signal=signal, exit_code=code, log=log):
                 how = f"was killed by {signal}" if signal else f"ended with code {code}"
                 last = f" Its last words: {one_line(log[-1])}" if log else ""
+                if not self.rounds:
+                    return f"The engine process {how}.{last}", "Your message is back in the box: Enter starts it again."
                 sentence = f"The engine process {how}. What it had written is kept.{last}"
                 return sentence, "Your next message, or F5, starts it again."
             case _:

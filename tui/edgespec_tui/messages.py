@@ -9,15 +9,19 @@ from textual.message import Message
 from edgespec.engine.messages import Loaded
 
 
-class Replaceable(Message):
-    """A message that makes queued older ones of its kind pointless."""
+@dataclass
+class EventsWaiting(Message):
+    """There are events to take from the runner; how many does not matter, one look takes all.
+
+    Attributes:
+        now: draw them at once: the reply's last event is among them, or they have waited long enough.
+    """
+
+    now: bool = False
 
     def can_replace(self, message: Message) -> bool:
-        return type(message) is type(self)
-
-
-class EventsWaiting(Replaceable):
-    """There are events to take from the runner; how many does not matter, one look takes all."""
+        """May this one, still queued, give way to a newer one? Not to a less urgent one."""
+        return isinstance(message, EventsWaiting) and (message.now or not self.now)
 
 
 @dataclass

@@ -135,9 +135,10 @@ class Runner:
 
     def _tell(self, reply: int, event: Event) -> None:
         self._events.append((reply, event))
-        if not self._announced.is_set():
+        last = isinstance(event, GenerationDone | Failed | EngineLost)
+        if last or not self._announced.is_set():
             self._announced.set()
-            self._post(EventsWaiting())
+            self._post(EventsWaiting(last))
 
 
 def _unforeseen(error: Exception) -> str:

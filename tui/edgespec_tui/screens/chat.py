@@ -196,14 +196,20 @@ class ChatScreen(Screen[None]):
     # Events of the reply
 
     async def on_events_waiting(self, message: EventsWaiting) -> None:
-        """Draw now if a drawing is due, else when it is."""
-        if (wait := self._pacer.wait()) <= 0:
+        """Draw if a drawing is due, else when it is.
+
+        The timer only asks for it: a timer's callback runs beside the messages, and two drawings at once would mix up
+        the order of the rounds.
+        """
+        if (wait := self._pacer.wait()) <= 0 or message.now:
+            if self._draw_timer is not None:
+                self._draw_timer.stop()
+                self._draw_timer = None
             await self._draw()
         elif self._draw_timer is None:
-            self._draw_timer = self.set_timer(wait, self._draw)
+            self._draw_timer = self.set_timer(wait, lambda: self.post_message(EventsWaiting(now=True)))
 
     async def _draw(self) -> None:
-        self._draw_timer = None
         self._pacer.drawn()
         taken = self._app.runner.take()
         exchange = self._exchange
