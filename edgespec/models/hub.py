@@ -11,6 +11,8 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -199,6 +201,13 @@ def pause_after(error: Exception, explained: DownloadError, attempt: int) -> flo
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds a server asks to wait; None if it does not say, or says it as a date."""
+    """Seconds a server asks to wait, however it says so; None if it does not."""
     value = str(headers.get("retry-after", "")).strip()
-    return float(value) if value.isdigit() else None
+    if value.isdigit():
+        return float(value)
+    try:
+        then = parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        return None
+    now = datetime.now(then.tzinfo)
+    return max(0.0, (then - now).total_seconds())

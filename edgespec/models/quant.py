@@ -18,6 +18,8 @@ HEAD_WORDS = {"draft-mtp": "mtp-", "draft-eagle3": "eagle3-", "draft-dflash": "d
 _PART = re.compile(r"^(.+)-([0-9]{5})-of-([0-9]{5})$", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"[-.]([A-Z0-9_]+)$", re.IGNORECASE)
 _REFERENCE = re.compile(r"^(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<tag>[\w.-]+)|/(?P<file>.+\.gguf))?$")
+_ADDRESS = re.compile(r"^(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|/tree/[^/]+/?$")
+_PLACE = re.compile(r"^([^/]+/[^/]+)/(?:blob|resolve|raw)/[^/]+/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,9 @@ class FileName:
 
 
 def parse_reference(text: str) -> Reference | None:
-    """The repository reference in `text`, None if it does not look like one."""
-    match = _REFERENCE.match(text)
+    """The repository reference in `text`, or in an address copied from a browser; None if it does not look like one."""
+    text = _ADDRESS.sub("", text)
+    match = _REFERENCE.match(_PLACE.sub(r"\1/", text.removesuffix("?download=true")))
     if match is None or ".." in text:
         return None
     return Reference(match["repo"], match["tag"] or "", match["file"] or "")

@@ -31,7 +31,7 @@ from edgespec.models.events import (
     FileStarted,
     FileWaiting,
 )
-from edgespec.models.hub import Hub, HubOptions
+from edgespec.models.hub import Hub, HubOptions, retry_after
 from edgespec.models.hub_errors import DownloadCancelled, Interrupted
 from edgespec.models.quant import Reference
 from edgespec.models.registry import ModelFile, Pair
@@ -143,7 +143,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from edgespec.models.download import fetch, plan_reference
-from edgespec.models.hub import Hub, HubOptions
+from edgespec.models.hub import Hub, HubOptions, retry_after
 from edgespec.models.quant import Reference
 hub = Hub(HubOptions(sys.argv[1], Path(sys.argv[2])))
 fetch(plan_reference(Reference("maker/Tiny-GGUF", "Q8_0"), hub), hub, lambda event: None)
@@ -661,3 +661,12 @@ def test_an_answer_that_continues_elsewhere_than_asked_is_not_appended(hub: Hub,
     stub.gets = [Answer(206, wrong, content[60_000 : len(content) - 10_000])]
     assert fetch(plan, hub, lambda _: None)[0].read_bytes() == content
     assert [request.headers.get("range") for request in stub.bodies()] == ["bytes=70000-", None]
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("", None), ("soon", None), ("7", 7.0), ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0), ("-5", None)],
+)
+def test_a_server_may_ask_for_a_pause_in_seconds_or_by_date(value: str, seconds: float | None) -> None:
+    assert retry_after({"retry-after": value}) == seconds
+    assert (retry_after({"retry-after": "Fri, 01 Jan 2100 00:00:00 GMT"}) or 0) > 10**6

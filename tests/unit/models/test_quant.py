@@ -125,6 +125,20 @@ def test_a_file_names_parts() -> None:
 
 
 @pytest.mark.parametrize(
+    ("address", "meant"),
+    [
+        ("https://huggingface.co/user/repo", "user/repo"),
+        ("https://huggingface.co/user/repo/tree/main", "user/repo"),
+        ("hf.co/user/repo:Q8_0", "user/repo:Q8_0"),
+        ("https://huggingface.co/user/repo/blob/main/sub/m.gguf", "user/repo/sub/m.gguf"),
+        ("https://huggingface.co/user/repo/resolve/main/m.gguf?download=true", "user/repo/m.gguf"),
+    ],
+)
+def test_an_address_copied_from_a_browser_is_understood(address: str, meant: str) -> None:
+    assert str(parse_reference(address)) == meant
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("user/repo", Reference("user/repo")),
@@ -138,7 +152,8 @@ def test_a_file_names_parts() -> None:
         ("a/b/c", None),
         ("/abs/file.gguf", None),
         ("../x/y.gguf", None),
-        ("https://huggingface.co/user/repo", None),
+        ("https://example.com/user/repo", None),
+        ("user/repo/blob/main", None),
         ("", None),
     ],
 )
