@@ -113,6 +113,10 @@ class SuffixIndex:
             self._history.append(token)
             self._add_last()
 
+    def predicted(self) -> int:
+        """The token that followed the match; only where there is one."""
+        return self._history[self.match_end + 1]
+
     def continuation(self, limit: int) -> tuple[int, ...]:
         """What followed the match, up to `limit` tokens; a match that reaches the end goes on in circles."""
         source = self._history[self.match_end + 1 : self.match_end + 1 + limit]

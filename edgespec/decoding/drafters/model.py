@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from edgespec.decoding.distributions import draw
+import numpy as np
+
+from edgespec.decoding.distributions import draw, probability
 from edgespec.decoding.drafters.none import NO_DRAFT
 from edgespec.decoding.sampling import Sampler
 from edgespec.decoding.session import Session, prefill, rewind
 from edgespec.types import Distribution, Draft, Verdict
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+GoOn = Callable[[int, float], bool]
+"""Asked after every drafted token, with the probability it had: shall another one be drafted?"""
 
 CATCH_UP = 2
 """Most tokens that a round's first step takes along: the last draft token, never evaluated, and the target's own."""
@@ -36,6 +40,8 @@ class ModelDrafter:
     """
 
     name = "draft"
+    go_on: GoOn | None = None
+    """Asked after every token of a draft; without it drafts are as long as the limit."""
 
     def __init__(
         self,
@@ -66,10 +72,23 @@ class ModelDrafter:
             for _ in prefill(self._session, context[:-1], self._cancelled):
                 pass
 
-    def propose(self, context: Sequence[int], limit: int) -> Draft:
-        limit = min(limit, self._session.n_ctx - len(context) + 1)
+    @property
+    def sampled(self) -> bool:
+        """Are drafts drawn, rather than the likeliest tokens?"""
+        return self._sampler is not None
+
+    def room(self, context: Sequence[int]) -> int:
+        """Most tokens that can be drafted behind `context`; 0 if this model cannot read it."""
         self._mute = self._mute or not self._can_read(context[self._session.length :])
-        if self._mute or limit < 1:
+        return 0 if self._mute else max(0, self._session.n_ctx - len(context) + 1)
+
+    def behind(self, context: Sequence[int]) -> int:
+        """How many tokens of `context` this model has not evaluated; at least one, its last."""
+        return len(context) - self._session.length
+
+    def propose(self, context: Sequence[int], limit: int) -> Draft:
+        limit = min(limit, self.room(context))
+        if limit < 1:
             return NO_DRAFT
         self._base, self._drafted = len(context), limit
         row = self._catch_up(context)
@@ -107,11 +126,15 @@ class ModelDrafter:
         return row
 
     def _likeliest(self, row: NDArray[np.float32], limit: int) -> tuple[list[int], None]:
-        decode, n_vocab = self._session.decode, self._n_vocab
-        tokens = [int(row.argmax())]
-        while len(tokens) < limit and tokens[-1] < n_vocab:
-            tokens.append(int(decode(tokens[-1:])[-1].argmax()))
-        return tokens, None
+        decode, n_vocab, go_on = self._session.decode, self._n_vocab, self.go_on
+        tokens: list[int] = []
+        while True:
+            token = int(row.argmax())
+            tokens.append(token)
+            more = go_on is None or go_on(token, top_probability(row, token))
+            if not more or len(tokens) == limit or token >= n_vocab:
+                return tokens, None
+            row = decode([token])[-1]
 
     def _draw(self, row: NDArray[np.float32], limit: int) -> tuple[list[int], tuple[Distribution, ...]]:
         if self._sampler is None or self._rng is None:
@@ -122,8 +145,15 @@ class ModelDrafter:
         laws: list[Distribution] = []
         while True:
             laws.append(sampler.distribution(row))
-            tokens.append(draw(laws[-1], self._rng))
-            if len(tokens) == limit or tokens[-1] >= self._n_vocab:
+            token = draw(laws[-1], self._rng)
+            tokens.append(token)
+            more = self.go_on is None or self.go_on(token, probability(laws[-1], token))
+            if not more or len(tokens) == limit or token >= self._n_vocab:
                 return tokens, tuple(laws)
-            sampler.accept(tokens[-1])
-            row = self._session.decode(tokens[-1:])[-1]
+            sampler.accept(token)
+            row = self._session.decode([token])[-1]
+
+
+def top_probability(row: NDArray[np.float32], best: int) -> float:
+    """Probability of the likeliest token, before any sampler."""
+    return 1.0 / float(np.exp(row - row[best]).sum())

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from edgespec.decoding.auto import AutoDrafter
 from edgespec.decoding.drafters.base import Drafter
 from edgespec.decoding.drafters.none import NoDraft
 from edgespec.decoding.length import FixedLength
@@ -205,7 +206,8 @@ def generate(
     reply = Reply(list(prompt), [], None, [], None, GenerationStats())
     builder = StatsBuilder()
     events = speculate(
-        target, drafter or NoDraft(), sampler or GreedySampler(), prompt, length=FixedLength(k),
+        target, drafter or NoDraft(), sampler or GreedySampler(), prompt,
+        length=drafter.policy if isinstance(drafter, AutoDrafter) else FixedLength(k),
         vocabulary=vocabulary or FakeVocabulary(), rng=np.random.default_rng(seed), max_tokens=max_tokens, stop=stop,
         cancelled=cancelled,
     )  # fmt: skip

@@ -9,8 +9,11 @@ from decoding_fakes import FakeSession, FakeVocabulary, ScriptedDrafter, generat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgespec.decoding.acceptance import Acceptance
+from edgespec.decoding.auto import AutoDrafter
+from edgespec.decoding.cost import CostModel
 from edgespec.decoding.drafters.chain import ChainDrafter
-from edgespec.decoding.drafters.lookup import LookupDrafter
+from edgespec.decoding.drafters.lookup import LookupDrafter, SuffixIndex
 from edgespec.decoding.drafters.model import ModelDrafter
 from edgespec.decoding.drafters.none import NoDraft
 from edgespec.decoding.numpy_sampler import NumpySampler
@@ -89,11 +92,21 @@ def drafters(case, kind, seed):
         "lookup": LookupDrafter(1, 3),
         "model": model,
         "adversary": adversary(case.seed),
+        "auto": AutoDrafter(
+            eager(), Acceptance(), model=ModelDrafter(draft), lookup=SuffixIndex(4), min_ngram=1, longest=case.k
+        ),
         "chain": ChainDrafter([LookupDrafter(2, 4), adversary(seed), model]),
     }[kind]
 
 
-kinds = st.sampled_from(["lookup", "model", "adversary", "chain"])
+def eager():
+    """Costs at which drafting always looks good."""
+    costs = CostModel()
+    costs.calibrate({1: 1.0, 33: 1.01}, 1e-3, 1e-3)
+    return costs
+
+
+kinds = st.sampled_from(["lookup", "model", "adversary", "chain", "auto"])
 
 
 @settings(max_examples=300, deadline=None)
@@ -116,13 +129,15 @@ def test_a_seed_gives_the_text_of_plain_decoding_with_deterministic_drafts(case,
 
 
 @settings(max_examples=100, deadline=None)
-@given(cases, st.integers(0, 20))
-def test_sampled_drafts_keep_every_bound(case, seed):
+@given(cases, st.integers(0, 20), st.booleans())
+def test_sampled_drafts_keep_every_bound(case, seed, auto):
     sampler = NumpySampler(SamplingParams(temperature=1.5, repeat_penalty=1.1, seed=seed), V)
     draft = FakeSession(hashed_logits(V + 2, case.order, seed), V + 2, max_batch=2)
     drafter = ModelDrafter(
         draft, sampler=NumpySampler(SamplingParams(temperature=1.5), V + 2), rng=np.random.default_rng(seed), n_vocab=V
     )
+    if auto:
+        drafter = AutoDrafter(eager(), Acceptance(), model=drafter, longest=case.k)
     target, reply = case.run(drafter, sampler, seed=seed)
     check(case, target, reply)
     assert list(draft.tokens) == (reply.prompt + reply.tokens)[: draft.length]

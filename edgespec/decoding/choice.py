@@ -1,0 +1,160 @@
+"""Which draft length gains most, given the chance of every token and the price of every pass.
+
+All times are in plain steps. What counts is tokens over time, so 1 is what plain decoding brings. Lengths are compared
+one by one, so a curve with steps needs no special care: a length behind a dear one is found as well.
+
+No draft is longer than its price, should all of it be wrong, may be: `most` is the dearest round that may be risked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+NEGLIGIBLE = 0.01
+"""A path this unlikely is not followed any further."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What a round is expected to bring.
+
+    Attributes:
+        length: tokens to draft; 0 is a plain step.
+        tokens: expected tokens of the round, the target's own included.
+        cost: its expected time in plain steps.
+    """
+
+    length: int
+    tokens: float
+    cost: float
+
+    @property
+    def speedup(self) -> float:
+        """Tokens over time, relative to plain decoding."""
+        return self.tokens / self.cost
+
+
+PLAIN = Option(0, 1.0, 1.0)
+
+
+def best_copy(chances: Iterable[float], v: Callable[[int], float], most: float) -> Option:
+    """The best length for a draft that costs nothing to make; PLAIN if none is better than a plain step.
+
+    Args:
+        chances: for each position, the chance of its token if all before it are right; their number is the limit.
+        v: cost of a target pass by its number of tokens.
+        most: the dearest pass that may be risked.
+    """
+    best, best_speedup = PLAIN, 1.0
+    tokens = path = 1.0
+    for length, chance in enumerate(chances, start=1):
+        path *= chance
+        tokens += path
+        cost = v(length + 1)
+        if path < NEGLIGIBLE:
+            break
+        if cost <= most and tokens / cost > best_speedup:
+            best, best_speedup = Option(length, tokens, cost), tokens / cost
+    return best
+
+
+class DraftPlan:
+    """What asking a draft model would bring, and for how long it should go on.
+
+    Decisions within a draft need a price for time: `rate` tokens a plain step, what drafting brings here in the end.
+    To maximise tokens over time, maximise tokens - rate * time with the rate that results.
+
+    Args:
+        later: the chance of a token whose predecessors were right, before it is drafted.
+        limit: longest draft.
+        v: cost of a target pass by its number of tokens.
+        step: cost of drafting one token.
+        rate: tokens that a plain step's time brings.
+        most: the dearest round that may be risked.
+        can_drop: may drafted tokens be left out? Not if they were drawn at random: whether a drawn token is judged must
+            not depend on which one it is.
+    """
+
+    def __init__(
+        self, later: float, limit: int, v: Callable[[int], float], step: float, rate: float, most: float,
+        *, can_drop: bool,
+    ) -> None:  # fmt: skip
+        self.rate, self.step = rate, step
+        self._later, self._can_drop = later, can_drop
+        self._passes: list[float] = [v(1)]
+        for length in range(1, limit + 1):
+            if length * step + v(length + 1) > most:
+                break
+            self._passes.append(v(length + 1))
+        self.limit = len(self._passes) - 1
+
+    def expect(self, shares: Iterable[tuple[float, float]], extra: float) -> Option:
+        """The option of asking the model for a first token and then doing what is best; PLAIN if that is forbidden.
+
+        Args:
+            shares: how often the first token is of a certain kind, and the chance that it is right then.
+            extra: cost of asking at all.
+        """
+        if not self.limit:
+            return PLAIN
+        rate, later = self.rate, self._later
+        lines: list[tuple[float, float]] = []  # by length: tokens that come with the first one, and the time
+        gain, path = 0.0, 1.0
+        for length in range(1, self.limit + 1):
+            gain += path
+            path *= later
+            lines.append((gain, self._passes[length] + (length - 1) * self.step))
+            if path < NEGLIGIBLE:
+                break
+        tokens, cost, longest = 0.0, self.step + extra, 0
+        for share, chance in shares:
+            best, value, length = (0.0, self._passes[0]), 1.0 - rate * self._passes[0], 0
+            for i, (gain, time) in enumerate(lines, start=1):
+                candidate = 1.0 + chance * gain - rate * time
+                if candidate > value or not (self._can_drop or length):
+                    best, value, length = (gain, time), candidate, i
+            tokens += share * (1.0 + chance * best[0])
+            cost += share * best[1]
+            longest = max(longest, length)
+        return Option(longest, tokens, cost)
+
+    def start(self) -> Extension:
+        """Begin a draft."""
+        return Extension(self._later, self._passes, self.step, self.rate, can_drop=self._can_drop)
+
+
+class Extension:
+    """A draft in the making: decides token by token whether to go on, and where to cut it in the end.
+
+    Attributes:
+        length: how many of the drafted tokens to submit.
+    """
+
+    def __init__(self, later: float, passes: list[float], step: float, rate: float, *, can_drop: bool) -> None:
+        self._later, self._passes, self._step, self._rate = later, passes, step, rate
+        self._can_drop = can_drop
+        self._path = self._tokens = 1.0
+        self._drafted = self.length = 0
+        self._value = 1.0 - rate * passes[0]
+
+    def add(self, chance: float) -> None:
+        """One more token was drafted, with this chance of being right if all before it are."""
+        self._drafted += 1
+        self._path *= chance
+        self._tokens += self._path
+        value = self._tokens - self._rate * self._passes[self._drafted]
+        if value >= self._value or not self._can_drop:
+            self.length, self._value = self._drafted, value
+
+    def pays(self) -> bool:
+        """Is it worth drafting another token, or several more?"""
+        path, tokens = self._path, self._tokens
+        for more, time in enumerate(self._passes[self._drafted + 1 :], start=1):
+            path *= self._later
+            tokens += path
+            if tokens - self._rate * (more * self._step + time) > self._value:
+                return True
+            if path < NEGLIGIBLE:
+                break
+        return False
