@@ -47,7 +47,7 @@ class OpenModel:
             session = LlamaSession(
                 model,
                 n_ctx=n_ctx or min(model.n_ctx_train or DEFAULT_CONTEXT, DEFAULT_CONTEXT),
-                n_batch=chunk_length(model.n_params, options),
+                n_batch=chunk_length(model.n_params, options.n_batch, model.gpu_layers),
                 max_draft=max_draft,
                 threads=options.threads,
                 type_k=options.cache_type_k,
@@ -140,16 +140,17 @@ def _load_draft(file: CheckedModel, options: m.LoadOptions, target: OpenModel) -
     return OpenModel.load(file, options, min(target.session.n_ctx, trained), max_draft=1)
 
 
-def chunk_length(n_params: int, options: m.LoadOptions) -> int:
+def chunk_length(n_params: int, n_batch: int, gpu_layers: int) -> int:
     """Prompt tokens for one pass: `n_batch`, but on a CPU no more than it computes in about half a second.
 
-    A cancel waits for the pass that is running. Depends on the model's size only, not on measured time: the length of
-    the passes moves the last bits of the logits, and a seed must give the same reply after every start.
+    A cancel waits for the pass that is running. `gpu_layers` must be what a device holds, not what was asked for: all
+    are asked for by default. Depends on the model's size only, not on measured time: the length of the passes moves
+    the last bits of the logits, and a seed must give the same reply after every start.
     """
-    if options.gpu_layers:
-        return options.n_batch
+    if gpu_layers:
+        return n_batch
     tokens = CPU_OPERATIONS_PER_PASS // max(1, 2 * n_params)
-    return min(options.n_batch, max(SHORTEST_CHUNK, 1 << max(0, tokens.bit_length() - 1)))
+    return min(n_batch, max(SHORTEST_CHUNK, 1 << max(0, tokens.bit_length() - 1)))
 
 
 def modes(target: LlamaSession, draft: LlamaSession | None) -> dict[Mode, str | None]:
