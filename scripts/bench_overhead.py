@@ -3,7 +3,8 @@
 Two measurements on one target and draft, greedy, in one run:
 
     overhead   time a round spends outside llama.cpp's evaluation, over a real reply, in draft and lookup mode:
-               the round's wall time less what `llama_decode` and the wait for its logits took
+               the round's wall time less what `llama_decode` and the wait for its logits took; that of the
+               bare draft loop (below) beside it, as most of it is finding the largest of cold logits
     speed      EdgeSpec against a loop of bare ctypes calls on the same library file that does the least that could
                work: plain decoding, and a draft model that keeps its cache. Repeats are interleaved and take
                turns in going first, so that a change of the machine's mood hits both; medians are compared
@@ -123,6 +124,7 @@ class BareSession:
         self.n_seq, self.seq = np.ones(512, np.int32), np.zeros(1, np.int32)
         self.seqs = np.full(512, self.seq.ctypes.data, np.uint64)
         self.outputs = np.zeros(512, np.int8)
+        self.native = 0.0
         self.batch = llama_cpp.llama_batch()
         kinds: dict[str, Any] = {field[0]: field[1] for field in llama_cpp.llama_batch._fields_}
         arrays: dict[str, NDArray[Any]] = {
@@ -138,11 +140,13 @@ class BareSession:
         self.position[:count] = np.arange(start, start + count)
         self.outputs[:count] = rows
         self.batch.n_tokens = count
-        if self.c.llama_decode(self.context, self.batch):
+        start_time = perf_counter()
+        failed = self.c.llama_decode(self.context, self.batch)
+        address = self.c.llama_get_logits(self.context) if rows else None
+        self.native += perf_counter() - start_time
+        if failed:
             raise click.ClickException("llama_decode failed")
-        if rows:
-            return np.ctypeslib.as_array(self.c.llama_get_logits(self.context), (count, self.n_vocab))
-        return None
+        return np.ctypeslib.as_array(address, (count, self.n_vocab)) if rows else None
 
     def start(self, prompt: Sequence[int]) -> None:
         self.c.llama_memory_clear(self.memory, False)
@@ -164,13 +168,20 @@ def bare_plain(target: BareSession, prompt: Sequence[int], tokens: int) -> float
     return tokens / (perf_counter() - start)
 
 
-def bare_draft(target: BareSession, draft: BareSession, prompt: Sequence[int], tokens: int, k: int) -> float:
-    """Tokens per second of the least loop that drafts with a model and evaluates nothing twice."""
+def bare_draft(
+    target: BareSession, draft: BareSession, prompt: Sequence[int], tokens: int, k: int
+) -> tuple[float, list[float]]:
+    """The least loop that drafts with a model and evaluates nothing twice.
+
+    Returns tokens per second, and each round's time outside the native calls.
+    """
     target.start(prompt)
     draft.start(prompt)
     context, known = list(prompt), len(prompt) - 1
+    outside = []
     start = perf_counter()
     while len(context) < len(prompt) + tokens:
+        mark, native = perf_counter(), target.native + draft.native
         k_now = min(k, len(prompt) + tokens - len(context) - 1)
         base, guesses = len(context), []
         if k_now:
@@ -192,7 +203,8 @@ def bare_draft(target: BareSession, draft: BareSession, prompt: Sequence[int], t
             if known > len(context) - 1:
                 known = len(context) - 1
                 draft.drop(known)
-    return tokens / (perf_counter() - start)
+        outside.append(perf_counter() - mark - (target.native + draft.native - native))
+    return tokens / (perf_counter() - start), outside
 
 
 class Ours:
@@ -248,15 +260,21 @@ def overhead(ours: Ours, mode: str, prompt: Sequence[int]) -> Overhead:
     )  # fmt: skip
 
 
-def compare(ours: Ours, prompt: Sequence[int], repeats: int) -> list[Speed]:
+def bare_overhead(bare: tuple[BareSession, BareSession], prompt: Sequence[int], setup: Setup) -> Overhead:
+    """What the least draft loop spends outside: how much of the overhead no code of ours could save."""
+    bare_draft(*bare, prompt, 8, setup.length)  # not counted
+    _, outside = bare_draft(*bare, prompt, setup.tokens, setup.length)
+    return Overhead("bare draft", len(outside), 0, 0, statistics.median(outside), float(np.quantile(outside, 0.9)))
+
+
+def compare(ours: Ours, bare: tuple[BareSession, BareSession], prompt: Sequence[int], repeats: int) -> list[Speed]:
     """Four ways to decode the same reply, interleaved."""
     setup = ours.setup
-    bare_target = BareSession(setup.target, setup, ours.target.threads)
-    bare_drafter = BareSession(setup.draft, setup, ours.target.threads)
+    bare_target, bare_drafter = bare
     ways: dict[str, Callable[[], float]] = {
         "bare plain": lambda: bare_plain(bare_target, prompt, setup.tokens),
         "edgespec plain": lambda: ours.run("plain", prompt, 0)[0],
-        "bare draft": lambda: bare_draft(bare_target, bare_drafter, prompt, setup.tokens, setup.length),
+        "bare draft": lambda: bare_draft(bare_target, bare_drafter, prompt, setup.tokens, setup.length)[0],
         "edgespec draft": lambda: ours.run("draft", prompt, setup.length)[0],
     }
     rates: dict[str, list[float]] = {name: [] for name in ways}
@@ -314,8 +332,12 @@ def main(
     if max(len(text), len(edit)) + tokens > 1024:
         raise click.BadParameter("does not fit a context of 1024 with the prompt", param_hint="--tokens")
     ours.run("draft", text, draft_length)  # not counted
-    overheads = [overhead(ours, "draft", text), overhead(ours, "lookup", edit)]
-    result = report(overheads, compare(ours, text, repeats) if repeats else [])
+    bare = (
+        BareSession(target, ours.setup, ours.target.threads),
+        BareSession(ours.setup.draft, ours.setup, ours.target.threads),
+    )
+    overheads = [overhead(ours, "draft", text), overhead(ours, "lookup", edit), bare_overhead(bare, text, ours.setup)]
+    result = report(overheads, compare(ours, bare, text, repeats) if repeats else [])
     if json_path:
         json_path.write_text(json.dumps(result, indent=1))
 
