@@ -19,12 +19,9 @@ def test_a_pair_is_measured_in_every_mode(tmp_path: Path) -> None:
     draft = write_tiny(tmp_path / "draft.gguf", noise=0.1)
     out = tmp_path / "out.json"
     # In a process of its own, because the script puts clocks into the loaded library.
-    subprocess.run(
-        [sys.executable, SCRIPT, "--target", target, "--draft", draft, "--tokens", "40", "--repeats", "2"]
-        + ["--threads", "1", "--json", out],
-        check=True,
-        capture_output=True,
-    )
+    files = ["--target", target, "--draft", draft, "--json", out]
+    options = ["--tokens", "40", "--repeats", "2", "--threads", "1"]
+    subprocess.run([sys.executable, SCRIPT, *files, *options], check=True, capture_output=True)
     found = json.loads(out.read_text())
     draft_mode = found["overhead"][0]
     assert draft_mode["mode"] == "draft"
