@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgespec.errors import DownloadError, ModelFileError
@@ -103,9 +103,13 @@ def plan_pair(pair: Pair, hub: Hub) -> DownloadPlan:
 
 def plan_reference(reference: Reference, hub: Hub) -> DownloadPlan:
     """What `user/repo:QUANT` or `user/repo/file.gguf` needs: all parts of one model. Raises DownloadError."""
-    if hub.options.offline:
-        return _plan_from_cache(reference, hub)
-    repository = hub.repository(reference.repo)
+    try:
+        repository = hub.repository(reference.repo)
+    except DownloadError:
+        cached = _plan_from_cache(reference, hub)
+        if cached is None:
+            raise
+        return cached
     names = list(repository.files)
     chosen = reference.file if reference.file in names else choose_model(names, reference.tag)
     if chosen is None or (reference.file and chosen != reference.file):
@@ -115,24 +119,24 @@ def plan_reference(reference: Reference, hub: Hub) -> DownloadPlan:
     parts = all_parts(names, chosen)
     _require_all_parts(chosen, parts)
     files = tuple(
-        _plan_file(ModelFile(reference.repo, name, revision=repository.commit or None), name, hub) for name in parts
+        _plan_file(ModelFile(reference.repo, name, revision=repository.commit or None), name, hub, "main")
+        for name in parts
     )
     notices.append("Its hash is known from the Hub only: the file is not pinned by the registry.")
     return DownloadPlan(str(reference), files, None, repository.licence, repository.gated, tuple(notices))
 
 
-def _plan_from_cache(reference: Reference, hub: Hub) -> DownloadPlan:
+def _plan_from_cache(reference: Reference, hub: Hub) -> DownloadPlan | None:
+    """What is here does where the Hub cannot be asked; None if it is not here whole."""
     from edgespec.models.resolve import resolve
     from edgespec.models.shards import check_file
 
     try:
         model = check_file(resolve(str(reference), root=hub.options.cache).target)
     except ModelFileError:
-        from edgespec.models.hub_errors import offline
-
-        raise offline(str(reference)) from None
+        return None
     files = tuple(PlannedFile(ModelFile(reference.repo, part.name), None, part) for part in model.parts)
-    return DownloadPlan(str(reference), files)
+    return DownloadPlan(str(reference), files, notices=("The Hub was not asked; this is what is here.",))
 
 
 def _no_such_file(reference: Reference, names: list[str]) -> DownloadError:
@@ -160,7 +164,8 @@ def _require_all_parts(chosen: str, parts: list[str]) -> None:
         )
 
 
-def _plan_file(wanted: ModelFile, name: str, hub: Hub) -> PlannedFile:
+def _plan_file(wanted: ModelFile, name: str, hub: Hub, branch: str | None = None) -> PlannedFile:
+    """`branch`: what the wanted commit is the head of, to be noted in the cache for other programs."""
     single = ModelFile(
         wanted.repo, name, wanted.quant, wanted.revision, wanted.size if name == wanted.file else None,
         wanted.size_exact, wanted.sha256 if name == wanted.file else None,
@@ -174,6 +179,8 @@ def _plan_file(wanted: ModelFile, name: str, hub: Hub) -> PlannedFile:
         if cached is not None:
             return PlannedFile(single, None, cached)
         raise
+    if branch is not None:
+        remote = replace(remote, asked_revision=branch)
     current = find_cached(hub.options.cache, wanted.repo, name, remote.commit)
     _check_promise(single, remote)
     return PlannedFile(single, remote, current, _held(hub.options.cache, remote))

@@ -73,7 +73,8 @@ def test_a_file_arrives_whole_under_the_name_other_programs_look_for(
     assert path.resolve().name == hashlib.sha256(content).hexdigest()
     from huggingface_hub import try_to_load_from_cache
 
-    assert try_to_load_from_cache(REPO, NAME, cache_dir=hub.options.cache, revision=stub.commit) == str(path)
+    for revision in (stub.commit, "main", None):
+        assert try_to_load_from_cache(REPO, NAME, cache_dir=hub.options.cache, revision=revision) == str(path)
     assert events[0] == FileStarted(NAME, 0, len(content))
     assert events[-2] == FileProgress(NAME, len(content), len(content))
     assert events[-1] == FileDone(NAME, path, len(content), len(content), False)
@@ -670,3 +671,11 @@ def test_an_answer_that_continues_elsewhere_than_asked_is_not_appended(hub: Hub,
 def test_a_server_may_ask_for_a_pause_in_seconds_or_by_date(value: str, seconds: float | None) -> None:
     assert retry_after({"retry-after": value}) == seconds
     assert (retry_after({"retry-after": "Fri, 01 Jan 2100 00:00:00 GMT"}) or 0) > 10**6
+
+
+def test_a_reference_that_is_here_needs_no_hub(hub: Hub, stub: StubHub, content: bytes) -> None:
+    get(hub)
+    stub.apis = [Answer(500)] * 5
+    plan = plan_reference(REFERENCE, hub)
+    assert plan.complete
+    assert fetch(plan, hub, lambda _: None)[0].read_bytes() == content
