@@ -179,14 +179,14 @@ def details(cell: Cell) -> Iterator[str]:
 @click.option("--tokens", type=click.IntRange(1), default=200, help="Length of every reply.")
 @click.option("--lengths", default=",".join(map(str, LENGTHS)), help="Draft lengths.")
 @click.option("--threads", type=click.IntRange(0), default=0, help="0 takes the physical cores.")
-@click.option("--repack/--no-repack", default=False, help="Let llama.cpp repack weights; dies where AMX is broken.")
-@click.option("--same-kernels", is_flag=True, help="The same CPU kernels for passes of any width.")
+@click.option("--repack/--no-repack", default=True, help="Repacked weights, as the engine has; off where AMX is broken.")
+@click.option("--tiled", is_flag=True, help="Leave llama.cpp its tiled CPU kernel, which EdgeSpec turns off.")
 @click.option("--tie", type=click.FloatRange(0), default=1e-3, help="Top-2 gap below which a difference is a tie.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the cells here.")
 @click.pass_context
 def main(
     context: click.Context, models: tuple[Path, ...], draft: Path | None, prompts: int, tokens: int, lengths: str,
-    threads: int, repack: bool, same_kernels: bool, tie: float, json_path: Path | None,
+    threads: int, repack: bool, tiled: bool, tie: float, json_path: Path | None,
 ) -> None:  # fmt: skip
     try:
         ks = sorted({int(text) for text in lengths.split(",")})
@@ -194,8 +194,8 @@ def main(
         raise click.BadParameter("expected numbers with commas", param_hint="--lengths") from error
     if ks[0] < 1:
         raise click.BadParameter("must be at least 1", param_hint="--lengths")
-    if same_kernels:
-        os.environ["GGML_CPU_TILED_MM"] = "0"  # read once, at the first multiplication
+    if tiled:
+        os.environ["GGML_CPU_TILED_MM"] = "1"  # read once, at the first multiplication
     click.echo(f"{'model':32} {'mode':7} {'k':>3} {'accepted':>8} {'tokens':>7} against plain decoding")
     cells = []
     for path in models or (demo_model(), gemma_model()):
