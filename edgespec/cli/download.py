@@ -235,6 +235,8 @@ def _conclude(plan: DownloadPlan, paths: Sequence[Path], registry: Registry, as_
         say(sentence)
     if found.problem is not None:
         raise found.problem
-    if not as_json:
+    if found.other_kind is not None:
+        say(f"{paths[0].name} is {found.other_kind}, not a model to chat with.")
+    elif not as_json:
         flag = "--pair" if pair is not None and pair.draft is not None else "--model"
         click.echo(f"Ready: edgespec chat {flag} {plan.title}")

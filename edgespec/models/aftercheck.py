@@ -8,6 +8,7 @@ from pathlib import Path
 from edgespec.errors import ModelFileError, PairError
 from edgespec.models.fit import Estimate, Setup, estimate
 from edgespec.models.gguf import CheckedModel, check_file, check_gguf
+from edgespec.models.kinds import other_kind
 from edgespec.models.pair import check_pair
 from edgespec.models.registry import Pair, Registry
 from edgespec.models.shape import shape_of
@@ -21,6 +22,7 @@ class Findings:
     Attributes:
         good: sentences on what is as it should be.
         problem: the first thing that is not; None if all is well.
+        other_kind: what the file is if it is no language model; only for files that no entry promises to be one.
     """
 
     target: CheckedModel
@@ -28,11 +30,12 @@ class Findings:
     estimate: Estimate
     good: tuple[str, ...] = ()
     problem: ModelFileError | PairError | None = field(default=None)
+    other_kind: str | None = None
 
 
 def examine(target: Path, draft: Path | None, n_ctx: int, pair: Pair | None = None) -> Findings:
     """Reads the headers of what was downloaded. Raises ModelFileError only where a file is no whole model."""
-    checked = check_file(target)
+    checked = check_gguf(target) if pair is None and draft is None else check_file(target)
     companion = check_gguf(draft) if draft is not None else None
     good: list[str] = []
     problem: ModelFileError | PairError | None = None
@@ -55,7 +58,7 @@ def examine(target: Path, draft: Path | None, n_ctx: int, pair: Pair | None = No
     shapes = shape_of(checked.header, checked.weight_bytes), None if companion is None else shape_of(companion.header)
     needs = estimate(*shapes, Setup(n_ctx=n_ctx))
     good.append(f"Needs about {format_size(needs.total)} of memory at {n_ctx:,} tokens of context.")
-    return Findings(checked, companion, needs, tuple(good), problem)
+    return Findings(checked, companion, needs, tuple(good), problem, other_kind(checked.header))
 
 
 def why_not(registry: Registry, target: CheckedModel, draft: CheckedModel) -> str | None:

@@ -245,3 +245,10 @@ def test_remove_tells_what_goes_and_asks(run: Run, monkeypatch: pytest.MonkeyPat
     assert (code, out) == (0, "Freed 244 kB.\n")
     assert "Other programs share this cache" in err
     assert run("models", "remove", "tiny", "--yes")[0] == 1
+
+
+def test_a_head_can_be_fetched_and_is_called_what_it_is(run: Run, stub: StubHub) -> None:
+    stub.files[REPO]["eagle3-Tiny.gguf"] = model(architecture="eagle3").bytes()
+    code, out, err = run("download", f"{REPO}/eagle3-Tiny.gguf", "--yes")
+    assert (code, out) == (0, "")
+    assert "eagle3-Tiny.gguf is a drafting head (draft-eagle3) for another model, not a model to chat with." in err
