@@ -30,6 +30,8 @@ from edgespec.types import Mode
 
 GREEDY = ("--temp", "0", "--samplers", "top_k", "--top-k", "1")
 START_SECONDS = 300.0
+_OUTSIDE = dict(os.environ)
+"""As the user has it: EdgeSpec sets variables for its own library, and peers run as they do without it."""
 _LAST_LINES = 3
 
 
@@ -150,8 +152,8 @@ def shown(line: Sequence[str], job: Job) -> str:
 
 
 def environment(job: Job) -> dict[str, str]:
-    """Every program finds the same library."""
-    found = dict(os.environ, LLAMA_CPP_LIB_PATH=str(job.peers))
+    """The user's, in which every program finds the same library."""
+    found = dict(_OUTSIDE, LLAMA_CPP_LIB_PATH=str(job.peers))
     for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"):
         found[name] = os.pathsep.join(filter(None, (str(job.peers), found.get(name))))
     return found

@@ -67,7 +67,7 @@ def _server() -> Iterable[Setting]:
         flags = ("--spec-type", "draft-simple", "--spec-draft-n-max", str(k))
         yield Setting(f"server:draft-simple:k{k}", SERVER, "draft", k, flags, True, core=k in CORE_DRAFT_LENGTHS)
     for kind, fresh in (("ngram-simple", False), ("ngram-map-k", True)):
-        for n, m, core in ((12, 48, True), (3, 3, True), (3, 7, False), (4, 16, False)):
+        for n, m, core in ((12, 48, True), (3, 7, True), (3, 3, False), (4, 16, False)):
             flags = ("--spec-type", kind, f"--spec-{kind}-size-n", str(n), f"--spec-{kind}-size-m", str(m))
             yield Setting(f"server:{kind}:n{n}-m{m}", SERVER, "lookup", m, flags, fresh=fresh, core=core)
     for match, low, high, core in ((24, 48, 64, True), (4, 1, 7, True), (8, 2, 16, False)):
@@ -83,11 +83,11 @@ def _command_lines() -> Iterable[Setting]:
         flags = ("--spec-type", "draft-simple", "--spec-draft-n-max", str(k))
         yield Setting(f"simple:draft-simple:k{k}", SIMPLE, "draft", k, flags, True, True, core=k == 3)
     for k in CORE_LOOKUP_LENGTHS:
-        yield Setting(f"lookup:k{k}", LOOKUP, "lookup", k, ("--spec-draft-n-max", str(k)), fresh=True, core=k == 3)
+        yield Setting(f"lookup:k{k}", LOOKUP, "lookup", k, ("--spec-draft-n-max", str(k)), fresh=True)
 
 
 def _python() -> Iterable[Setting]:
-    for n, k, core in ((2, 10, True), (3, 7, False), (3, 3, True)):
+    for n, k, core in ((2, 10, True), (3, 7, True), (3, 3, False)):
         flags = (f"max_ngram_size={n}", f"num_pred_tokens={k}")
         yield Setting(f"python:lookup:n{n}-k{k}", PYTHON, "lookup", k, flags, core=core)
 
@@ -114,6 +114,6 @@ def turn(settings: Sequence[Setting], repeat: int, prompt: int) -> list[Setting]
     """The order for one repeat of one prompt: another one goes first each time, and every other time backwards."""
     if not settings:
         return []
-    at = (repeat * 5 + prompt * 3) % len(settings)
+    at = (repeat * 7 + prompt * 11) % len(settings)
     rotated = [*settings[at:], *settings[:at]]
     return rotated[::-1] if (repeat + prompt) % 2 else rotated
