@@ -320,7 +320,7 @@ def report(overheads: Sequence[Overhead], speeds: Sequence[Speed]) -> dict[str, 
 @click.option("--repeats", type=click.IntRange(0), default=5, help="Of the comparison; 0 leaves it out.")
 @click.option("--prompt", type=click.IntRange(0, len(PROMPTS) - 1), default=0, help="Of the built-in prompts.")
 @click.option("--threads", type=click.IntRange(0), default=0, help="0 takes the physical cores.")
-@click.option("--repack/--no-repack", default=True, help="Repacked weights, as the engine has; off where AMX is broken.")
+@click.option("--repack/--no-repack", default=True, help="Repack weights, as the engine does; not where AMX is broken.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the result here.")
 def main(
     target: Path, draft: Path | None, draft_length: int, tokens: int, repeats: int, prompt: int, threads: int,

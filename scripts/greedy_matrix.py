@@ -179,7 +179,7 @@ def details(cell: Cell) -> Iterator[str]:
 @click.option("--tokens", type=click.IntRange(1), default=200, help="Length of every reply.")
 @click.option("--lengths", default=",".join(map(str, LENGTHS)), help="Draft lengths.")
 @click.option("--threads", type=click.IntRange(0), default=0, help="0 takes the physical cores.")
-@click.option("--repack/--no-repack", default=True, help="Repacked weights, as the engine has; off where AMX is broken.")
+@click.option("--repack/--no-repack", default=True, help="Repack weights, as the engine does; not where AMX is broken.")
 @click.option("--tiled", is_flag=True, help="Leave llama.cpp its tiled CPU kernel, which EdgeSpec turns off.")
 @click.option("--tie", type=click.FloatRange(0), default=1e-3, help="Top-2 gap below which a difference is a tie.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the cells here.")
