@@ -25,7 +25,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 import click
@@ -248,14 +248,15 @@ def facts(job: Job, settings: Sequence[Setting], prompts: Sequence[Prompt], repe
 
 
 def measure(pool: Pool, setting: Setting, prompt: Prompt, repeat: int, tokens: int) -> Measurement:
+    begin = time()
     try:
         reply = pool.ask(setting, prompt, tokens)
     except PeerError as error:
-        return Measurement(setting.name, prompt.name, repeat, str(error))
+        return Measurement(setting.name, prompt.name, repeat, str(error), at=begin)
     failure = ""
     if reply.prompt_tokens not in (0, len(prompt.tokens)):
         failure = f"it read the prompt as {reply.prompt_tokens} tokens, not {len(prompt.tokens)}"
-    return Measurement(setting.name, prompt.name, repeat, failure, **asdict(reply))
+    return Measurement(setting.name, prompt.name, repeat, failure, **asdict(reply), at=begin)
 
 
 def plan(settings: Sequence[Setting], prompts: Sequence[Prompt], repeats: int) -> Iterable[tuple[int, Prompt, Setting]]:

@@ -21,6 +21,9 @@ FEWEST_FOR_PERCENT = 20
 WIDE_SPREAD = 0.10
 """A middle half of the repeats wider than this, relative to its median, is too wide for small differences."""
 
+APART = 20 * 60.0
+"""Seconds: what lies further apart, because a run was interrupted, says little about each other."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -35,6 +38,7 @@ class Measurement:
         wall_rate: the same by the clock of whoever waited for it; None where the wait includes loading.
         drafted, accepted: draft tokens, None if the program does not tell.
         text: the reply.
+        at: when it began, in seconds since 1970.
     """
 
     setting: str
@@ -48,6 +52,7 @@ class Measurement:
     drafted: int | None = None
     accepted: int | None = None
     text: str = ""
+    at: float = 0.0
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -83,9 +88,13 @@ class Results:
         return (high - low) / statistics.median(rates)
 
     def ratio(self, setting: str, reference: str, prompt: str) -> float | None:
-        """Median of the ratios of repeats that both have."""
+        """Median of the ratios of repeats that both have and made at about the same time."""
         mine, theirs = self._found.get((setting, prompt), {}), self._found.get((reference, prompt), {})
-        ratios = [mine[r].rate / theirs[r].rate for r in mine if r in theirs and theirs[r].rate > 0]
+        ratios = [
+            one.rate / other.rate
+            for repeat, one in mine.items()
+            if (other := theirs.get(repeat)) and other.rate > 0 and abs(one.at - other.at) <= APART
+        ]
         return statistics.median(ratios) if ratios else None
 
     def best(self, settings: Iterable[str], prompt: str) -> str | None:

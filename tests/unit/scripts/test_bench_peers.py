@@ -255,6 +255,12 @@ def test_repeats_that_only_one_side_has_do_not_count() -> None:
     assert results.ratio(AUTO, SERVER_NONE, "story") is None
 
 
+def test_repeats_that_lie_far_apart_say_nothing_about_each_other() -> None:
+    results = Results([*found(PLAIN, [10, 10], at=0.0), *found(AUTO, [12, 12], at=86_400.0)])
+    assert results.ratio(AUTO, PLAIN, "story") is None
+    assert results.rate(AUTO, "story") == 12
+
+
 def test_failures_have_no_rate_and_keep_their_reason() -> None:
     results = Results([Measurement(AUTO, "story", 0, "no reply within 60 s"), *found(PLAIN, [10])])
     assert results.rate(AUTO, "story") is None
