@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -57,6 +58,7 @@ def cli(context: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code: 0 done, 1 failed, 2 wrong usage, 130 cancelled."""
+    make_streams_usable()
     try:
         code = cli.main(args=arguments, prog_name="edgespec", standalone_mode=False)
         sys.stdout.flush()
@@ -82,6 +84,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         message = f"EdgeSpec has a fault: {type(error).__name__}: {error}"
         return complain(message, "Set EDGESPEC_DEBUG=1 to see where, and report it.")
+
+
+def make_streams_usable() -> None:
+    """Give what was started without standard streams empty ones, and let no character stop a reply.
+
+    A stream that the caller closed is None in Python. Where the encoding lacks a character (an emoji on a Latin-1
+    terminal), the rest of the reply matters more.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the process lives
+        elif name != "stderr" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def complain(message: str, hint: str) -> int:

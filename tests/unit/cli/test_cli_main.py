@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
 from cli_fakes import Cli
+from fake_host import reply
 
 from edgespec.cli import main as cli_main
 from edgespec.cli.main import COMMANDS, main
@@ -81,6 +84,25 @@ def test_a_fault_of_ours_has_no_traceback_unless_asked_for(cli: Cli, monkeypatch
     monkeypatch.setenv("EDGESPEC_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         main(["boom"])
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
+def test_a_stream_that_is_closed_is_an_empty_one(monkeypatch: pytest.MonkeyPatch, model: str, stream: str) -> None:
+    monkeypatch.setattr(sys, stream, None)
+    assert main(["run", " ", "--model", model]) == 1
+    assert main(["chat", "--plain", "--mode", "draft", "--model", model]) == 1
+    assert getattr(sys, stream) is not None
+
+
+def test_a_character_that_the_terminal_does_not_have_does_not_end_the_reply(
+    scripted: Callable[..., list[str]], model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(replies=[reply("one 😀 two")])
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), encoding="utf-8"))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="cp1252"))
+    assert main(["chat", "--plain", "--model", model]) == 0
+    assert out.getvalue() == b"one ? two\n"
 
 
 def test_a_reader_that_leaves_is_no_news(tmp_path: Path) -> None:
