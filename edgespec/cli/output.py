@@ -159,11 +159,13 @@ def cancel_on_interrupt(cancel: Callable[[], None]) -> Iterator[None]:
 
 def _trace_entry(event: RoundDone) -> dict[str, Any]:
     round_ = event.round
+    # A stop text may leave nothing of the target's own token: what lies behind a stop is not told here either.
+    whole = len(round_.tokens) > round_.verdict.accepted
     return {
         "drafted": list(round_.draft.tokens),
         "accepted": round_.verdict.accepted,
-        "next_token": round_.verdict.next_token,
-        "kind": str(round_.verdict.kind),
+        "next_token": round_.verdict.next_token if whole else None,
+        "kind": str(round_.verdict.kind) if whole else None,
         "draft_seconds": round_.draft_seconds,
         "verify_seconds": round_.verify_seconds,
         "overhead_seconds": round_.overhead_seconds,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,14 @@ def test_trace_adds_the_rounds(cli: Cli, scripted: Scripted, model: str) -> None
     assert set(trace[0]) == {
         "drafted", "accepted", "next_token", "kind", "draft_seconds", "verify_seconds", "overhead_seconds"
     }  # fmt: skip
+
+
+def test_a_trace_does_not_tell_what_lies_behind_a_stop(cli: Cli, scripted: Scripted, model: str) -> None:
+    cut = draft_round(0, ["a", "b"], [], "c")
+    cut = replace(cut, round=replace(cut.round, tokens=cut.round.tokens[:2], pieces=cut.round.pieces[:2]))
+    scripted(replies=[[send(cut), send(done_event("ab"))]])
+    (entry,) = cli("run", "Hi", "--model", model, "--json", "--trace").json["rounds_trace"]
+    assert (entry["accepted"], entry["next_token"], entry["kind"]) == (2, None, None)
 
 
 def test_trace_without_json_is_wrong_usage(cli: Cli, model: str) -> None:
