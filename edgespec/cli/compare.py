@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
@@ -285,17 +286,23 @@ def markdown(comparison: Comparison) -> str:
     return to_markdown(comparison)
 
 
-def draw(comparison: Comparison, file: Any = None) -> None:
-    """Tables for a terminal, or as plain text of a fixed width."""
+def draw(comparison: Comparison, file: TextIO | None = None) -> None:
+    """Tables for a terminal, or as plain text of a fixed width without the blanks that rich leaves at line ends."""
     from rich.console import Console
 
     from edgespec.report import renderables
 
-    console = Console(file=file, highlight=False)
-    if not console.is_terminal:
-        console = Console(file=file, highlight=False, width=PIPE_WIDTH, color_system=None)
-    for part in renderables(comparison):
-        console.print(part, markup=False, soft_wrap=False)
+    console = Console(highlight=False)
+    if file is None and console.is_terminal:
+        for part in renderables(comparison):
+            console.print(part, markup=False)
+        return
+    plain = Console(file=io.StringIO(), highlight=False, width=PIPE_WIDTH, color_system=None)
+    with plain.capture() as captured:
+        for part in renderables(comparison):
+            plain.print(part, markup=False)
+    stream = sys.stdout if file is None else file
+    stream.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
 def write_file(path: Path, comparison: Comparison, trace: bool) -> None:
@@ -310,7 +317,7 @@ def write_file(path: Path, comparison: Comparison, trace: bool) -> None:
             elif path.suffix == ".md":
                 file.write(markdown(comparison))
             else:
-                draw(comparison, file)
+                draw(comparison, cast(TextIO, file))
             file.close()
             os.chmod(file.name, 0o644)
             os.replace(file.name, path)

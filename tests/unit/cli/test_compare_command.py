@@ -27,7 +27,7 @@ def test_the_table_goes_to_stdout_and_progress_to_stderr(cli: Cli, scripted: Scr
     assert result.code == 0, result.err
     assert "mode" in result.out and "lookup:4" in result.out
     assert [line.split(":")[0] for line in result.err.splitlines()] == ["1 prompt-1 plain", "2 prompt-1 lookup"]
-    assert all(line == line.rstrip() or not line.strip() for line in result.out.splitlines()[:6])
+    assert all(line == line.rstrip() for line in result.out.splitlines())
 
 
 def test_json_is_exactly_one_object(cli: Cli, scripted: Scripted, model: str) -> None:
