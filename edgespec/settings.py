@@ -140,9 +140,9 @@ class Settings:
     draft: str | None = _text("Small model that drafts for it, named in the same ways.", "MODEL")
     pair: str | None = _text("Model and draft model at once, by the pair's id; see `edgespec models`.", "ID")
     mode: str | None = _choice(
-        None, "How drafts are made. Default: draft with a draft model, else lookup.", "plain", "lookup", "draft", "auto"
+        None, "How drafts are made. Default: auto, which drafts as far as it pays.", "plain", "lookup", "draft", "auto"
     )
-    draft_length: int = _number(4, "Most tokens to draft in one round.", 0, 32)
+    draft_length: int = _number(4, "Most tokens to draft in a round, in modes lookup and draft.", 0, 32)
     ctx: int = _number(0, "Context length in tokens. 0: the model's own, at most 8,192.", 0, 2**24)
     gpu_layers: int = _layers(ALL_LAYERS, "Layers to put on a GPU, if there is one. Default: all.")
     threads: int = _number(0, "Threads to compute with. 0: one for each physical core.", 0, 1024)

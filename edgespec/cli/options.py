@@ -91,10 +91,10 @@ def make_plan(flags: dict[str, Any]) -> Plan:
 
     settings = load_settings(flags)
     target, draft, notices = _find_models(settings)
-    mode = Mode(settings.mode) if settings.mode else Mode.DRAFT if draft else Mode.LOOKUP
+    mode = Mode(settings.mode) if settings.mode else Mode.AUTO
     if mode is Mode.DRAFT and draft is None:
-        mode, sentence = _without_draft(settings)
-        notices += sentence
+        mode = _without_draft(settings)
+        notices += ("Mode draft needs a draft model, and none is given. Going on in lookup mode.",)
     load = LoadOptions(
         target=target,
         draft=draft,
@@ -158,11 +158,10 @@ def settle_mode(plan: Plan, modes: Mapping[Mode, str | None]) -> Plan:
 
 
 def without_draft(plan: Plan, error: EdgeSpecError) -> Plan:
-    """The plan after the draft model has failed: lookup, and a sentence on why."""
+    """The plan after the draft model has failed: a mode that needs none, and a sentence on why."""
     from edgespec.types import Mode
 
-    needs = plan.generate.mode in (Mode.DRAFT, Mode.AUTO)
-    mode = Mode.LOOKUP if needs else plan.generate.mode
+    mode = Mode.LOOKUP if plan.generate.mode is Mode.DRAFT else plan.generate.mode
     return replace(
         plan,
         load=replace(plan.load, draft=None),
@@ -192,17 +191,16 @@ def _sampling(settings: Settings) -> Any:
     )
 
 
-def _without_draft(settings: Settings) -> tuple[Mode, tuple[str, ...]]:
+def _without_draft(settings: Settings) -> Mode:
+    """The mode instead of draft where there is no draft model. Raises ModelFileError unless that is allowed."""
     from edgespec.types import Mode
 
-    if not settings.mode:
-        return Mode.LOOKUP, ()
     if not settings.allow_fallback:
         raise ModelFileError(
             "Mode draft needs a draft model, and none is given.",
-            "Name one with --draft or --pair, or use --mode lookup, which needs none.",
+            "Name one with --draft or --pair, or use --mode auto, which needs none.",
         )
-    return Mode.LOOKUP, ("Mode draft needs a draft model, and none is given. Going on in lookup mode.",)
+    return Mode.LOOKUP
 
 
 def _find_models(settings: Settings) -> tuple[str, str | None, tuple[str, ...]]:

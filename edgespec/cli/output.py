@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -109,6 +110,7 @@ def result_object(
         "model": load.target,
         "draft": load.draft,
         "stats": stats_object(done.stats),
+        "auto": None if done.auto is None else asdict(done.auto),
     }
     if trace is not None:
         result["rounds_trace"] = [_trace_entry(event) for event in trace]

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgespec.decoding.acceptance import Acceptance
+from edgespec.decoding.auto_report import AutoReport
 from edgespec.decoding.choice import PLAIN, DraftPlan, Extension, Option, best_copy
 from edgespec.decoding.cost import CostModel
 from edgespec.decoding.drafters.lookup import SuffixIndex
 from edgespec.decoding.drafters.model import CATCH_UP, ModelDrafter
 from edgespec.decoding.drafters.none import NO_DRAFT
-from edgespec.decoding.ledger import Ledger
+from edgespec.decoding.ledger import DRAFT, LOOKUP, NOTHING, Ledger
 from edgespec.types import Draft, Origin, Round, Verdict
 
-LOOKUP, DRAFT, NOTHING = "lookup", "draft", "plain"
 MARGIN = 1.03
 """Speed-up that a draft must promise: estimates err, and a plain step is certain."""
 STAY = 0.98
@@ -23,7 +23,6 @@ HORIZON = 8
 """Rounds over which the draft model is expected to stay in use once it has caught up."""
 PLAIN_EVERY = 48
 """After this many rounds with drafts, one without shows what a plain step costs now."""
-MAX_NGRAM = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +77,7 @@ class AutoDrafter:
         self.costs, self.acceptance = costs, acceptance
         self.policy = AutoLength(self, longest)
         self.choice = Choice(NOTHING, PLAIN, "")
+        self.reason = ""
         self.ledger = Ledger()
         self._model, self._index = model, lookup
         self._min_ngram = min_ngram
@@ -93,6 +93,7 @@ class AutoDrafter:
     def begin(self, context: Sequence[int]) -> None:
         self.acceptance.forget_reply()
         self.ledger = Ledger()
+        self.reason = ""
         self._reset()
         if self._index is not None:
             self._index.follow(context)
@@ -104,6 +105,7 @@ class AutoDrafter:
         self.costs.at(len(context))
         self._listen(context)
         self.choice = self._choose(context, limit)
+        self.reason = self.choice.reason
         length = self.choice.option.length
         match self.choice.source:
             case "lookup" if self._index is not None:
@@ -126,11 +128,26 @@ class AutoDrafter:
         cost = self._steps * self.costs.step + self.costs.v(len(round_.draft.tokens) + 1)
         if self._steps:
             cost += self.costs.catch_up(self._behind)
-        self.ledger.book(self.choice.source, len(round_.tokens), cost, drafted=self._steps > 0)
+        drafted, accepted = len(round_.draft.tokens), round_.verdict.accepted
+        source = self.choice.source if drafted or self._steps else NOTHING
+        self.ledger.book(source, drafted, accepted, len(round_.tokens), cost)
         self.costs.observe(round_, self._steps, self._behind)
         if not self._steps:
             self.acceptance.fade(len(round_.tokens))
         self._steps = 0
+
+    @property
+    def report(self) -> AutoReport:
+        """What was done in this reply so far, and what it went by."""
+        ledger, costs = self.ledger, self.costs
+        return AutoReport(
+            uses=tuple(sorted(ledger.uses.values(), key=lambda use: -use.rounds)),
+            reason=self.reason,
+            predicted_speedup=ledger.tokens / ledger.steps if ledger.steps else None,
+            curve=costs.curve.points(),
+            draft_step=None if self._model is None else costs.step,
+            plain_step_seconds=costs.plain_seconds,
+        )
 
     def finish(self, length: int) -> None:
         self._reset()

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from edgespec.decoding.auto_report import Use
+
+LOOKUP, DRAFT, NOTHING = "lookup", "draft", "plain"
+"""What a round can use."""
 TRIAL_SHARE = 0.01
 """Part of a reply's time that may go into drafts that are not expected to pay."""
 FIRST_TRIALS = 0.25
@@ -26,7 +32,7 @@ class Ledger:
         tokens: emitted so far.
         steps: time so far, in plain steps.
         draft_speed: tokens that a plain step's time brings lately in rounds with the draft model; at least 1.
-        rounds: number of rounds by what was used in them.
+        uses: the same by what was used.
     """
 
     def __init__(self) -> None:
@@ -34,18 +40,22 @@ class Ledger:
         self.tokens = 0
         self.steps = 0.0
         self.draft_speed = 1.0
-        self.rounds: dict[str, int] = {}
+        self.uses: dict[str, Use] = {}
         self._trials = FIRST_TRIALS
         self._recent_tokens = self._recent_steps = 2.0
 
-    def book(self, source: str, tokens: int, cost: float, *, drafted: bool) -> None:
-        """One more round, its time in plain steps, and whether the draft model was asked."""
+    def book(self, source: str, drafted: int, accepted: int, tokens: int, cost: float) -> None:
+        """One more round: what was used, draft tokens checked and kept, tokens emitted, its time in plain steps."""
+        use = self.uses.get(source) or Use(source)
+        self.uses[source] = replace(
+            use, rounds=use.rounds + 1, drafted=use.drafted + drafted, accepted=use.accepted + accepted,
+            tokens=use.tokens + tokens, steps=use.steps + cost,
+        )  # fmt: skip
         self.saved += tokens - cost
         self.tokens += tokens
         self.steps += cost
-        self.rounds[source] = self.rounds.get(source, 0) + 1
         self._trials += TRIAL_SHARE * cost
-        if drafted:
+        if source == DRAFT:
             self._recent_tokens = MEMORY * self._recent_tokens + tokens
             self._recent_steps = MEMORY * self._recent_steps + cost
             self.draft_speed = min(FASTEST, max(1.0, self._recent_tokens / self._recent_steps))

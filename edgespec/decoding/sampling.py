@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -76,6 +77,13 @@ class Sampler(Protocol):
 
     def clone(self) -> Self:
         """A copy whose state moves on its own."""
+
+
+def prime(sampler: Sampler, prompt: Sequence[int]) -> None:
+    """Show a sampler the end of the prompt: what was just said counts as said, as in llama.cpp's server."""
+    if not sampler.greedy:
+        for token in prompt[-PENALTY_WINDOW:]:
+            sampler.accept(token)
 
 
 class GreedySampler:

@@ -9,22 +9,20 @@ from time import perf_counter
 import numpy as np
 
 from edgespec.chat import check_budget
+from edgespec.decoding.auto import AutoDrafter
 from edgespec.decoding.drafters.base import Drafter
-from edgespec.decoding.drafters.chain import ChainDrafter
-from edgespec.decoding.drafters.lookup import LookupDrafter
-from edgespec.decoding.drafters.model import ModelDrafter
-from edgespec.decoding.drafters.none import NoDraft
-from edgespec.decoding.length import FixedLength
+from edgespec.decoding.sampling import prime
 from edgespec.decoding.session import Interrupted, Session, rewind
 from edgespec.decoding.speculate import speculate
 from edgespec.decoding.stats import StatsBuilder
 from edgespec.engine import messages as m
+from edgespec.engine.drafting import Drafting
 from edgespec.engine.examination import candidates, two_best
 from edgespec.engine.loading import Models
 from edgespec.errors import EngineError, ModeError, SettingsError
 from edgespec.llama.sampler import make_sampler
 from edgespec.llama.vocab import TextStream
-from edgespec.types import Finished, FinishReason, Mode, Prefilled, Prefilling, Round
+from edgespec.types import Finished, FinishReason, Prefilled, Prefilling, Round
 
 PLAIN_ROUNDS = 3
 """Rounds without a draft that are enough to tell what a plain step costs; as many are measured if there were fewer."""
@@ -37,7 +35,7 @@ class Generator:
 
     def __init__(self, models: Models) -> None:
         self._models = models
-        self._lookups: dict[tuple[int, int], LookupDrafter] = {}
+        self.drafting = Drafting(models)
         self._told: set[str] = set()
 
     def run(self, command: m.Generate, send: Send, cancelled: Callable[[], bool]) -> None:
@@ -51,13 +49,16 @@ class Generator:
         check_budget(len(prompt), target.n_ctx, options.max_tokens)
         if options.fresh:
             self.forget()
-        reply = _Reply(command, models.target.model.vocab.piece, send)
+        drafter, length = self.drafting.choose(options, prompt, cancelled)
+        sampler = make_sampler(models.target.model.vocab, options.sampling)
+        prime(sampler, prompt)
+        reply = _Reply(command, models.target.model.vocab.piece, drafter, send)
         events = speculate(
             target,
-            self._drafter(options, cancelled),
-            make_sampler(models.target.model.vocab, options.sampling),
+            drafter,
+            sampler,
             prompt,
-            length=FixedLength(options.draft_length),
+            length=length,
             vocabulary=models.target.model.vocab,
             rng=np.random.default_rng(options.sampling.seed),
             max_tokens=options.max_tokens,
@@ -74,13 +75,14 @@ class Generator:
                     reply.prefilled(event)
                 case Finished(reason):
                     reply.finish(reason, self._plain_step(reply, prompt, cancelled))
+        self.drafting.remember(drafter)
 
     def forget(self) -> None:
         """Forget what earlier replies left behind: cached tokens of both models, the lookup index."""
         for model in (self._models.target, self._models.draft):
             if model is not None:
                 rewind(model.session, 0)
-        self._lookups.clear()
+        self.drafting.forget()
 
     def examine(self, command: m.Examine, send: Send, cancelled: Callable[[], bool]) -> None:
         """Answer with the two likeliest tokens at some place of a reply, starting from empty caches."""
@@ -109,43 +111,12 @@ class Generator:
                 send(m.Notice(command.id, notice))
         return tokens
 
-    def _drafter(self, options: m.GenerateOptions, cancelled: Callable[[], bool]) -> Drafter:
-        match options.mode:
-            case Mode.PLAIN:
-                return NoDraft()
-            case Mode.LOOKUP:
-                return self._lookup(options)
-            case Mode.DRAFT:
-                return self._model_drafter(options, cancelled)
-            case Mode.AUTO:
-                lookup = self._lookup(options)
-                if self._models.loaded.modes[Mode.DRAFT] is not None:
-                    return lookup
-                return ChainDrafter((lookup, self._model_drafter(options, cancelled)))
-
-    def _lookup(self, options: m.GenerateOptions) -> LookupDrafter:
-        key = (options.min_ngram, options.max_ngram)
-        if key not in self._lookups:
-            self._lookups = {key: LookupDrafter(*key)}
-        return self._lookups[key]
-
-    def _model_drafter(self, options: m.GenerateOptions, cancelled: Callable[[], bool]) -> ModelDrafter:
-        draft = self._models.draft
-        if draft is None:
-            raise ModeError("No draft model was given.", "Give one with --draft, or use --mode lookup.")
-        sampled = options.draft_sampling and options.sampling.temperature > 0
-        return ModelDrafter(
-            draft.session,
-            sampler=make_sampler(draft.model.vocab, options.sampling) if sampled else None,
-            rng=np.random.default_rng((options.sampling.seed, 1)) if sampled else None,
-            cancelled=cancelled,
-            n_vocab=self._models.target.session.n_vocab,
-        )
-
     def _plain_step(self, reply: _Reply, prompt: list[int], cancelled: Callable[[], bool]) -> float | None:
         """Seconds of a one-token target pass at this context: seen in the reply, or else measured behind it."""
         if len(reply.plain_seconds) >= PLAIN_ROUNDS:
             return median(reply.plain_seconds)
+        if reply.auto is not None and reply.auto.report.plain_step_seconds is not None:
+            return reply.auto.report.plain_step_seconds
         if not reply.tokens or self._models.target.session.max_rewind is not None:
             return None
         return time_plain_step(self._models.target.session, [*prompt, *reply.tokens], cancelled)
@@ -154,11 +125,13 @@ class Generator:
 class _Reply:
     """Collects one reply and tells about it."""
 
-    def __init__(self, command: m.Generate, piece: Callable[[int], bytes], send: Send) -> None:
+    def __init__(self, command: m.Generate, piece: Callable[[int], bytes], drafter: Drafter, send: Send) -> None:
         self.tokens: list[int] = []
         self.plain_seconds: list[float] = []
         self._id, self._mode = command.id, command.options.mode
         self._piece, self._send = piece, send
+        self.auto = drafter if isinstance(drafter, AutoDrafter) else None
+        self._why = ""
         self._stats = StatsBuilder()
         self._stream = TextStream()
         self._texts: list[str] = []
@@ -169,7 +142,9 @@ class _Reply:
 
     def round(self, round_: Round) -> None:
         texts = tuple(map(self._stream.feed, round_.pieces))
-        self._send(m.RoundDone(self._id, round_, texts, self._rejected(round_)))
+        why = "" if self.auto is None else self.auto.reason
+        self._send(m.RoundDone(self._id, round_, texts, self._rejected(round_), why if why != self._why else ""))
+        self._why = why
         self._texts += texts
         self.tokens += round_.tokens
         self._stats.add(round_)
@@ -179,7 +154,8 @@ class _Reply:
     def finish(self, reason: FinishReason, plain_step_seconds: float | None) -> None:
         text = "".join(self._texts) + self._stream.flush()
         stats = self._stats.result(plain_step_seconds)
-        self._send(m.GenerationDone(self._id, reason, text, tuple(self.tokens), self._mode, stats))
+        report = None if self.auto is None else self.auto.report
+        self._send(m.GenerationDone(self._id, reason, text, tuple(self.tokens), self._mode, stats, report))
 
     def _rejected(self, round_: Round) -> tuple[str, ...]:
         tokens = round_.draft.tokens[round_.verdict.accepted :]

@@ -72,6 +72,7 @@ class Host:
         self._models = load_models(options)
         self._generator = Generator(self._models)
         self._events.put(self._models.loaded)
+        self._generator.drafting.calibrate(cancelled=lambda: not self._commands.empty())
 
     def _generate(self, command: m.Generate | m.Examine) -> None:
         if self._generator is None:

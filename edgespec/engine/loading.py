@@ -89,6 +89,7 @@ class Models:
     draft: OpenModel | None
     prompts: PromptBuilder
     loaded: m.Loaded
+    options: m.LoadOptions
 
     def close(self) -> None:
         """Free everything."""
@@ -130,7 +131,7 @@ def load_models(options: m.LoadOptions) -> Models:
             draft.close()
         target.close()
         raise
-    return Models(target, draft, prompts, loaded)
+    return Models(target, draft, prompts, loaded, options)
 
 
 def _load_draft(file: CheckedModel, options: m.LoadOptions, target: OpenModel) -> OpenModel:
@@ -154,12 +155,12 @@ def chunk_length(n_params: int, n_batch: int, gpu_layers: int) -> int:
 
 
 def modes(target: LlamaSession, draft: LlamaSession | None) -> dict[Mode, str | None]:
-    """Every mode, with None if it can run, or the reason why not."""
+    """Every mode, with None if it can run, or the reason why not. Auto always can: it may choose to draft nothing."""
     never = None if target.can_rewind else TARGET_CANNOT_GO_BACK
     without = NO_DRAFT_MODEL if draft is None else None
     if draft is not None and draft.max_rewind is not None:
         without = DRAFT_CANNOT_GO_BACK
-    return {Mode.PLAIN: None, Mode.LOOKUP: never, Mode.DRAFT: never or without, Mode.AUTO: never}
+    return {Mode.PLAIN: None, Mode.LOOKUP: never, Mode.DRAFT: never or without, Mode.AUTO: None}
 
 
 def _notices(target: OpenModel, draft: OpenModel | None) -> list[str]:

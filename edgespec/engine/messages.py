@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgespec import errors
+from edgespec.decoding.auto_report import AutoReport, Use
 from edgespec.decoding.sampling import SamplingParams
 from edgespec.decoding.stats import GenerationStats
 from edgespec.types import Draft, FinishReason, Mode, Origin, Prefilled, Prefilling, Round, Verdict
@@ -62,7 +63,7 @@ class Message:
 class GenerateOptions:
     """How to answer. `mode` must be one that the loaded models can run."""
 
-    mode: Mode = Mode.PLAIN
+    mode: Mode = Mode.AUTO
     draft_length: int = 4
     sampling: SamplingParams = field(default_factory=SamplingParams)
     max_tokens: int | None = None
@@ -172,12 +173,14 @@ class RoundDone:
     Attributes:
         texts: text each emitted token completes, "" while a character is unfinished; same length as `round.tokens`.
         rejected: text of the draft tokens that were thrown away.
+        why: in mode auto, why this round did what it did; "" if for the same reason as the round before.
     """
 
     id: int
     round: Round
     texts: tuple[str, ...]
     rejected: tuple[str, ...]
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,11 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class GenerationDone:
-    """The reply is over. `text` ends with whatever an unfinished character leaves behind."""
+    """The reply is over. `text` ends with whatever an unfinished character leaves behind.
+
+    Attributes:
+        auto: how mode auto decided; None in other modes.
+    """
 
     id: int
     reason: FinishReason
@@ -198,6 +205,7 @@ class GenerationDone:
     tokens: tuple[int, ...]
     mode: Mode
     stats: GenerationStats
+    auto: AutoReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +264,7 @@ _KNOWN = {
         Load, LoadOptions, Generate, GenerateOptions, Message, Examine, Cancel, Shutdown, SamplingParams,
         GenerationStats, Loaded, ModelInfo, PrefillProgress, PrefillDone, RoundDone, Notice, GenerationDone, Examined,
         Candidate, Failed, Mode, FinishReason, Origin, Draft, Verdict, Round, Prefilling, Prefilled,
+        AutoReport, Use,
     )
 }  # fmt: skip
 

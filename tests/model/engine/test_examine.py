@@ -24,7 +24,7 @@ def engine(tiny_target: Path, tiny_draft: Path, engine_folders: Path) -> Iterato
 
 
 def answer(engine: Engine, **changes: object) -> m.GenerationDone:
-    event = list(engine.generate(PROMPT, m.GenerateOptions(max_tokens=20, **changes)))[-1]  # type: ignore[arg-type]
+    event = list(engine.generate(PROMPT, m.GenerateOptions(**{"mode": Mode.PLAIN, "max_tokens": 20} | changes)))[-1]  # type: ignore[arg-type]
     assert isinstance(event, m.GenerationDone), event
     return event
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.model
 
 TEXT = "Once upon a time there was a little"
 CHAT = (m.Message("user", "one two three one two three one two"),)
-OPTIONS = m.GenerateOptions(max_tokens=40)
+OPTIONS = m.GenerateOptions(mode=Mode.PLAIN, max_tokens=40)
 EVERY_MODE = list(Mode)
 
 
@@ -196,17 +196,36 @@ def test_a_memory_that_cannot_go_back_runs_plain_only(tmp_path: Path, arch: str)
     with opened(write_tiny(tmp_path / "a.gguf", arch)) as engine:
         reasons = engine.loaded.modes
         assert reasons[Mode.PLAIN] is None
-        for mode in (Mode.LOOKUP, Mode.DRAFT, Mode.AUTO):
+        for mode in (Mode.LOOKUP, Mode.DRAFT):
             assert "cannot go back" in (reasons[mode] or "")
             assert failure(engine, mode=mode).error == "ModeError"
         first = answer(engine, max_tokens=20)
+        auto = answer(engine, mode=Mode.AUTO, max_tokens=20)
+        assert auto.text == first.text and auto.stats.drafted == 0
         assert answer(engine, max_tokens=20).text == first.text
+
+
+def test_auto_says_what_it_did_and_what_it_knows(tiny_target: Path, tiny_draft: Path, engine_folders: Path) -> None:
+    with opened(tiny_target, draft=tiny_draft) as engine:
+        plain = answer(engine)
+        events = list(engine.generate(TEXT, replace(OPTIONS, mode=Mode.AUTO)))
+    done = events[-1]
+    assert isinstance(done, m.GenerationDone) and done.text == plain.text
+    assert plain.auto is None and done.auto is not None
+    report = done.auto
+    assert sum(use.rounds for use in report.uses) == done.stats.rounds
+    assert sum(use.tokens for use in report.uses) == done.stats.emitted_tokens
+    assert sum(use.drafted for use in report.uses) == done.stats.drafted
+    assert dict(report.curve)[1] == 1.0 and len(report.curve) > 5
+    assert report.draft_step and report.plain_step_seconds and done.stats.plain_step_seconds
+    assert next(event for event in events if isinstance(event, m.RoundDone)).why
+    assert len(list((engine_folders / "cache" / "costs").iterdir())) >= 1
 
 
 @pytest.mark.parametrize("arch", ["gemma3", "lfm2"])
 def test_windows_and_snapshots_draft_and_give_the_same_text(tmp_path: Path, arch: str) -> None:
     with opened(write_tiny(tmp_path / "a.gguf", arch)) as engine:
-        texts = {answer(engine, mode=mode, max_tokens=120).text for mode in (Mode.PLAIN, Mode.LOOKUP, Mode.PLAIN)}
+        texts = {answer(engine, mode=mode, max_tokens=120).text for mode in (Mode.PLAIN, Mode.LOOKUP, Mode.AUTO)}
         assert len(texts) == 1
 
 

@@ -67,7 +67,7 @@ def test_a_mode_that_cannot_run_is_refused_with_its_reason(cli: Cli, scripted: S
     assert "there are plain, lookup, draft, auto" in result.err
     assert result.err.count("from 0 to 32") == 2
     assert "no command /nonsense" in result.err
-    assert "LOOKUP" in result.out
+    assert "AUTO" in result.out
 
 
 def test_help_lists_the_commands_and_quit_leaves(cli: Cli, scripted: Scripted, model: str) -> None:
@@ -196,4 +196,4 @@ def test_the_app_opens_on_a_real_terminal_only(
     from edgespec.cli.main import main
 
     assert main(["chat", "--model", model, "--system", "S", *(["--plain"] if plain else [])]) == 0
-    assert calls == ([(model, Mode.LOOKUP, {"system": "S", "notices": (), "seeded": False})] if opened else [])
+    assert calls == ([(model, Mode.AUTO, {"system": "S", "notices": (), "seeded": False})] if opened else [])

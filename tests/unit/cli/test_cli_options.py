@@ -131,13 +131,13 @@ def test_without_any_model_the_error_names_the_ways_to_one(cli: Cli, monkeypatch
     assert "edgespec download" in result.err
 
 
-def test_the_default_mode_is_draft_with_a_draft_model_else_lookup(
+def test_the_default_mode_is_auto_with_a_draft_model_or_without(
     cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert plan_of(cli, monkeypatch, "--model", model).generate.mode is Mode.LOOKUP
+    assert plan_of(cli, monkeypatch, "--model", model).generate.mode is Mode.AUTO
     with_draft = plan_of(cli, monkeypatch, "--model", model, "--draft", model)
-    assert (with_draft.generate.mode, with_draft.load.draft) == (Mode.DRAFT, model)
-    assert plan_of(cli, monkeypatch, "--model", model, "--draft", model, "--mode", "auto").generate.mode is Mode.AUTO
+    assert (with_draft.generate.mode, with_draft.load.draft) == (Mode.AUTO, model)
+    assert plan_of(cli, monkeypatch, "--model", model, "--draft", model, "--mode", "draft").generate.mode is Mode.DRAFT
 
 
 def test_a_seed_is_drawn_only_where_chance_plays_a_part(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,10 +193,10 @@ def test_a_refused_draft_model_is_left_out_where_that_is_allowed(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, scripted: Scripted, model: str
 ) -> None:
     refusal = [send(m.Failed(None, "PairError", "The vocabularies differ.", ""))]
-    command = scripted(starts=[{"load": refusal}, {"replies": [reply("a", mode=Mode.LOOKUP)]}])
+    command = scripted(starts=[{"load": refusal}, {"replies": [reply("a", mode=Mode.AUTO)]}])
     result = cli("run", "Hi", "--model", model, "--draft", model, "--allow-fallback", "--json")
-    assert (result.code, result.json["mode"], result.json["draft"]) == (0, "lookup", None)
-    assert "The vocabularies differ. Going on without the draft model, in lookup mode." in result.err
+    assert (result.code, result.json["mode"], result.json["draft"]) == (0, "auto", None)
+    assert "The vocabularies differ. Going on without the draft model, in auto mode." in result.err
     assert [start["draft"] for start in starts_of(command)] == [model, None]
 
 

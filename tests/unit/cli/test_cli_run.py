@@ -44,7 +44,7 @@ def test_json_is_one_object_with_exactly_the_names_of_the_contract(cli: Cli, scr
     result = cli("run", "Hi", "--model", model, "--json")
     assert result.code == 0
     assert len(result.out.splitlines()) == 1
-    names = ["text", "tokens", "mode", "finish_reason", "seed", "model", "draft", "stats"]
+    names = ["text", "tokens", "mode", "finish_reason", "seed", "model", "draft", "stats", "auto"]
     assert list(result.json) == names
     assert list(result.json["stats"]) == list(STATS_NAMES)
     assert result.json["text"] == "Hello [/INST] é 😀"

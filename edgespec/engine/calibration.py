@@ -1,0 +1,92 @@
+"""Measure what passes cost here: once for a set of models, in a second or two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from time import perf_counter
+
+from edgespec.decoding.cost import CostModel
+from edgespec.decoding.session import Session
+
+WIDTHS = (1, 4, 2, 3, 5, 8, 6, 16, 12, 9, 7)
+"""The most telling ones first, for models so slow that time is over soon."""
+TARGET_SECONDS = 1.2
+DRAFT_SECONDS = 0.3
+MOST_REPEATS = 5
+PROMPT_WIDTH = 16
+"""Tokens that the draft model reads at once to tell what catching up costs."""
+TOKEN = 0
+"""Any token costs the same."""
+
+
+def calibrate(target: Session, draft: Session | None, cancelled: Callable[[], bool]) -> CostModel | None:
+    """Costs of target passes and draft steps behind whatever the caches hold; None if cancelled or impossible.
+
+    The caches are left as they were. What a pass of a new width costs at first (a graph is built) is not counted:
+    each is timed at its second go. Every width is timed in turn, then all of them again, so that a disturbance does
+    not hit one of them alone.
+    """
+    seconds = _time_widths(target, [width for width in WIDTHS if width <= target.max_batch], TARGET_SECONDS, cancelled)
+    if not seconds:
+        return None
+    step = prompt_token = None
+    if draft is not None:
+        steps = _time_widths(draft, [1], DRAFT_SECONDS, cancelled)
+        if not steps:
+            return None
+        step = steps[1]
+        prompt_token = _time_prompt(draft, min(PROMPT_WIDTH, draft.chunk))
+    costs = CostModel()
+    costs.calibrate(seconds, step, prompt_token)
+    return costs
+
+
+def _time_widths(
+    session: Session, widths: Sequence[int], budget: float, cancelled: Callable[[], bool]
+) -> dict[int, float]:
+    """Median seconds by width: at least of one token, of the others as time allows. Empty if cancelled."""
+    base = session.length
+    if not _can_take_back(session, base, max(widths)):
+        return {}
+    samples: dict[int, list[float]] = {width: [] for width in widths}
+    started = perf_counter()
+    for _ in range(MOST_REPEATS):
+        for width in widths:
+            if cancelled():
+                return {}
+            _pass(session, base, width)
+            samples[width].append(_pass(session, base, width))
+            if perf_counter() - started > budget:
+                return {width: median(found) for width, found in samples.items() if found}
+    return {width: median(found) for width, found in samples.items()}
+
+
+def _pass(session: Session, base: int, width: int) -> float:
+    """Seconds of a pass of this width, taken back afterwards."""
+    started = perf_counter()
+    session.decode([TOKEN] * width)
+    seconds = perf_counter() - started
+    session.truncate(base)
+    return seconds
+
+
+def _time_prompt(session: Session, width: int) -> float | None:
+    """Seconds a token of reading `width` tokens at once, closed by a step so that nothing is still under way."""
+    base = session.length
+    if not _can_take_back(session, base, width + 1):
+        return None
+    seconds = []
+    for _ in range(3):
+        started = perf_counter()
+        session.prefill([TOKEN] * width)
+        session.decode([TOKEN])
+        seconds.append(perf_counter() - started)
+        session.truncate(base)
+    alone = median(_pass(session, base, 1) for _ in range(3))
+    return max(0.0, median(seconds[1:]) - alone) / width or None
+
+
+def _can_take_back(session: Session, base: int, width: int) -> bool:
+    """Is there room, and is a cache that is not empty one that can be cut?"""
+    return base + width <= session.n_ctx and (base == 0 or getattr(session, "max_rewind", None) is None)

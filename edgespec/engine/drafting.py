@@ -1,0 +1,107 @@
+"""Which drafter and which lengths a reply gets, and what the modes share from one reply to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from edgespec.decoding.auto import AutoDrafter
+from edgespec.decoding.drafters.base import Drafter
+from edgespec.decoding.drafters.lookup import LookupDrafter, SuffixIndex
+from edgespec.decoding.drafters.model import ModelDrafter
+from edgespec.decoding.drafters.none import NoDraft
+from edgespec.decoding.length import FixedLength, LengthPolicy
+from edgespec.decoding.sampling import SamplingParams, prime
+from edgespec.engine import messages as m
+from edgespec.engine.calibration import calibrate
+from edgespec.engine.knowledge import Knowledge, knowledge_path
+from edgespec.engine.loading import Models
+from edgespec.errors import ModeError
+from edgespec.llama.sampler import make_sampler
+from edgespec.types import Mode
+
+
+class Drafting:
+    """Makes drafters for one set of models, and keeps what they learned: the lookup index, costs, acceptance."""
+
+    def __init__(self, models: Models, knowledge: Knowledge | None = None) -> None:
+        self._models = models
+        self._lookups: dict[tuple[int, int], LookupDrafter] = {}
+        self._index: tuple[int, SuffixIndex] | None = None
+        self._knowledge = knowledge or Knowledge.load(knowledge_path(models.options, models.loaded.threads))
+
+    def choose(
+        self, options: m.GenerateOptions, prompt: Sequence[int], cancelled: Callable[[], bool]
+    ) -> tuple[Drafter, LengthPolicy]:
+        """What the loop needs for a reply in this mode. Raises ModeError if the models cannot do it."""
+        match options.mode:
+            case Mode.PLAIN:
+                return NoDraft(), FixedLength(0)
+            case Mode.LOOKUP:
+                return self._lookup(options), FixedLength(options.draft_length)
+            case Mode.DRAFT:
+                return self._model(options, prompt, cancelled), FixedLength(options.draft_length)
+            case Mode.AUTO:
+                auto = self._auto(options, prompt, cancelled)
+                return auto, auto.policy
+
+    def calibrate(self, cancelled: Callable[[], bool]) -> None:
+        """Measure what passes cost, if that is not known yet and anything depends on it."""
+        if self._knowledge.costs.calibrated or self._models.loaded.modes[Mode.LOOKUP] is not None:
+            return
+        draft = self._models.draft
+        usable = draft is not None and self._models.loaded.modes[Mode.DRAFT] is None
+        costs = calibrate(self._models.target.session, draft.session if draft and usable else None, cancelled)
+        if costs is not None:
+            self._knowledge.costs = costs
+            self._knowledge.save()
+
+    def remember(self, drafter: Drafter) -> None:
+        """A reply is over: keep what it taught."""
+        if isinstance(drafter, AutoDrafter):
+            self._knowledge.save()
+
+    def forget(self) -> None:
+        """Forget the texts of earlier replies. What was learned about the machine and the models stays."""
+        self._lookups.clear()
+        self._index = None
+
+    def _auto(self, options: m.GenerateOptions, prompt: Sequence[int], cancelled: Callable[[], bool]) -> AutoDrafter:
+        modes = self._models.loaded.modes
+        self.calibrate(cancelled)
+        params = options.sampling
+        drawn = "drawn" if options.draft_sampling and params.temperature > 0 else "likeliest"
+        if self._index is None or self._index[0] != options.max_ngram:
+            self._index = options.max_ngram, SuffixIndex(options.max_ngram)
+        return AutoDrafter(
+            self._knowledge.costs,
+            self._knowledge.acceptance(f"temperature {params.temperature:.1f}, {drawn}"),
+            model=self._model(options, prompt, cancelled) if modes[Mode.DRAFT] is None else None,
+            lookup=self._index[1] if modes[Mode.LOOKUP] is None else None,
+            min_ngram=options.min_ngram,
+            longest=m.MAX_DRAFT_LENGTH,
+        )
+
+    def _lookup(self, options: m.GenerateOptions) -> LookupDrafter:
+        key = (options.min_ngram, options.max_ngram)
+        if key not in self._lookups:
+            self._lookups = {key: LookupDrafter(*key)}
+        return self._lookups[key]
+
+    def _model(self, options: m.GenerateOptions, prompt: Sequence[int], cancelled: Callable[[], bool]) -> ModelDrafter:
+        draft = self._models.draft
+        if draft is None:
+            raise ModeError("No draft model was given.", "Give one with --draft, or use --mode lookup.")
+        sampler = rng = None
+        if options.draft_sampling and options.sampling.temperature > 0:
+            sampler, rng = make_sampler(draft.model.vocab, options.sampling), _generator(options.sampling)
+            prime(sampler, prompt)
+        return ModelDrafter(
+            draft.session, sampler=sampler, rng=rng, cancelled=cancelled, n_vocab=self._models.target.session.n_vocab
+        )
+
+
+def _generator(params: SamplingParams) -> np.random.Generator:
+    """Random numbers for drafts, apart from those of the reply."""
+    return np.random.default_rng((params.seed, 1))
