@@ -27,16 +27,19 @@ FEWEST_FOR_RATE = 20
 SHORT_REPLY = 32
 """Replies with fewer tokens than this say little about speed."""
 
+_OPEN = (Conclusion.UNCLEAR, Conclusion.TOO_FEW)
+
+# Short heads: a line fits 90 columns, and at 80 only the ranges move to a second line.
 COLUMNS = (
     "mode",
     "tok/s (min..max)",
     "vs plain (min..max)",
-    "accepted/drafted",
+    "accepted",
     "α",
     "τ",
     "passes",
-    "first token",
-    "same text",
+    "first",
+    "same",
 )
 
 
@@ -68,7 +71,7 @@ def cells(score: Score) -> tuple[str, ...]:
     enough = stats.drafted >= FEWEST_FOR_RATE
     return (
         score.contestant.name,
-        _spread(score.decode, 1),
+        _spread(score.decode, 0 if score.decode is not None and score.decode.median >= 100 else 1),
         "1.00" if score.contestant == PLAIN else _spread(score.ratio, 2),
         f"{stats.accepted}/{stats.drafted}" if stats.drafted else "-",
         _number(stats.alpha if enough else None, 2),
@@ -84,8 +87,8 @@ def findings(comparison: Comparison, prompt: str) -> list[str]:
     scores = comparison.scores(prompt)
     found = []
     for score in scores:
-        if score.ratio is not None and score.conclusion and score.conclusion is not Conclusion.TOO_FEW:
-            found.append(conclusion.in_words(score.contestant.name, score.ratio, score.conclusion))
+        if score.conclusion and score.conclusion is not Conclusion.TOO_FEW:
+            found.append(conclusion.in_words(score.contestant.name, score.ratios, score.conclusion))
         found += _difference(score)
     if scores and (tokens := min(score.typical.stats.emitted_tokens for score in scores)) < SHORT_REPLY:
         found.append(f"The reply has only {_count(tokens, 'token')}: too short for its speed to say much.")
@@ -100,6 +103,8 @@ def overall_findings(comparison: Comparison) -> list[str]:
         found.append(f"Too few repeats to conclude anything; {FEWEST_REPEATS} or more show the noise.")
     elif len(comparison.prompts) > 1:
         found += [_overall(entry) for entry in overall]
+        if any("?" in line for lines in ratio_matrix(comparison)[1] for line in lines[1:]):
+            found.append("A question mark stands behind ratios whose repeats spread too widely to conclude anything.")
     if not comparison.complete:
         wanted = len(comparison.prompts) * len(comparison.contestants) * comparison.repeats
         found.append(f"Not complete: {len(comparison.runs)} of {wanted} runs were measured.")
@@ -110,21 +115,29 @@ def overall_findings(comparison: Comparison) -> list[str]:
 
 def _overall(entry: Overall) -> str:
     where = "" if entry.prompts == 1 else f" over {entry.prompts} prompts (geometric mean)"
-    return conclusion.in_words(f"{entry.contestant.name}{where}", entry.ratio, entry.conclusion)
+    return conclusion.in_words(f"{entry.contestant.name}{where}", entry.ratios, entry.conclusion)
 
 
 def ratio_matrix(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Median ratios to plain, a line for each prompt and one for all of them; column heads, then lines."""
+    """Median ratios to plain, a line for each prompt and one for all of them; column heads, then lines.
+
+    A ratio from which nothing can be concluded has a question mark behind it.
+    """
     contestants = [contestant for contestant in comparison.contestants if contestant != PLAIN]
     lines = []
     for prompt in comparison.prompts:
         scores = [comparison.score(prompt.id, contestant) for contestant in contestants]
-        ratios = [None if score is None or score.ratio is None else score.ratio.median for score in scores]
-        if any(ratio is not None for ratio in ratios):
-            lines.append([_one_line(prompt.id), *(_number(ratio, 2) for ratio in ratios)])
-    means = {entry.contestant: entry.ratio.median for entry in comparison.overall()}
-    lines.append(["geometric mean", *(_number(means.get(contestant), 2) for contestant in contestants)])
+        if any(score is not None and score.ratio is not None for score in scores):
+            lines.append([_one_line(prompt.id), *map(_ratio, scores)])
+    means = {entry.contestant: entry for entry in comparison.overall()}
+    lines.append(["geometric mean", *(_ratio(means.get(contestant)) for contestant in contestants)])
     return ["x plain", *(contestant.name for contestant in contestants)], lines
+
+
+def _ratio(entry: Score | Overall | None) -> str:
+    if entry is None or entry.ratio is None:
+        return "-"
+    return f"{entry.ratio.median:.2f}{'?' if entry.conclusion in _OPEN else ' '}"
 
 
 def _difference(score: Score) -> list[str]:
@@ -216,7 +229,7 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> RenderableTyp
 
     grid = Table(box=None, pad_edge=False)
     for number, head in enumerate(heads):
-        grid.add_column(Text(head), justify="right" if number else "left")
+        grid.add_column(Text(head), justify="right" if number else "left", overflow="fold")
     for line in lines:
         grid.add_row(*map(Text, line))
     return grid

@@ -84,7 +84,7 @@ Before:  on mains (80 %), clock 3,000 of 4,000 MHz, 40 °C, load 0.5 (2025-01-02
 After:   on mains (80 %), clock 3,000 of 4,000 MHz, 60 °C, load 2.0 (2025-01-02T03:05:05+00:00)
 
 a: A (story)
-mode      tok/s (min..max)  vs plain (min..max)  accepted/drafted     α     τ  passes  first token  same text
+mode      tok/s (min..max)  vs plain (min..max)  accepted     α     τ  passes  first  same
 plain     10.1 (10.0..10.2)                1.00                 -     -  1.00      40        40 ms          -
 lookup:4  15.2 (15.0..15.3)    1.50 (1.50..1.50)            20/30  0.75  2.00      20        40 ms        yes
 · lookup:4 is faster than plain: 1.50x.
@@ -195,8 +195,22 @@ def test_several_prompts_are_summed_up() -> None:
     two = (Prompt("a", "A", "story", "Say a."), Prompt("b", "B", "list", "Say b."))
     value = comparison(runs, prompts=two)
     assert overall_findings(value)[0] == "lookup:4 over 2 prompts (geometric mean) is as fast as plain, within 2%."
-    assert "| geometric mean | 1.00 |" in to_markdown(value)
-    assert "geometric mean      1.00" in drawn(value)
+    assert "| geometric mean | 1.00" in to_markdown(value)
+    assert ["geometric", "mean", "1.00"] in [line.split() for line in drawn(value).splitlines()]
+
+
+def test_a_ratio_that_says_nothing_has_a_question_mark() -> None:
+    rates = ((10.0, 9.0), (10.0, 12.0), (10.0, 10.5))
+    runs = tuple(
+        run(contestant, repeat, rate, prompt=prompt)
+        for prompt in ("a", "b")
+        for repeat, pair in enumerate(rates)
+        for contestant, rate in zip((PLAIN, LOOKUP), pair, strict=True)
+    )
+    two = (Prompt("a", "A", "story", "Say a."), Prompt("b", "B", "list", "Say b."))
+    value = comparison(runs, prompts=two)
+    assert "| a | 1.05? |" in to_markdown(value)
+    assert "question mark" in " ".join(overall_findings(value))
 
 
 def test_text_is_never_markup_and_steers_nothing() -> None:
