@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from threading import Event as Flag
 
 from edgespec.decoding.stats import StatsBuilder
 from edgespec.engine.messages import (
+    Candidate,
     Event,
     GenerateOptions,
     GenerationDone,
@@ -129,6 +131,13 @@ class ScriptedEngine:
                 yield step
         if self.cancelled.is_set():
             yield done(rounds, reason=FinishReason.CANCELLED)
+
+    @property
+    def pid(self) -> int:
+        return os.getpid()
+
+    def examine(self, prompt: tuple[Message, ...], reply: tuple[int, ...] = ()) -> tuple[Candidate, ...]:
+        return (Candidate(1, "a", 2.0), Candidate(2, "b", 1.9999))
 
     def cancel(self) -> None:
         self.cancelled.set()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from edgespec.engine.messages import Loaded
+from edgespec.engine.messages import Loaded, LoadOptions
 
 
 @dataclass
@@ -28,12 +28,22 @@ class EventsWaiting(Message):
 class EngineReady(Message):
     """The models are loaded, or the engine is back."""
 
+    load: LoadOptions
     loaded: Loaded
 
 
 @dataclass
 class EngineRefused(Message):
     """The engine could not be started or the models not be loaded."""
+
+    load: LoadOptions
+    message: str
+    hint: str
+
+
+@dataclass
+class ComparisonRefused(Message):
+    """The comparison cannot run, or broke down."""
 
     message: str
     hint: str

@@ -7,8 +7,8 @@ from edgespec.types import Mode
 
 
 def label(mode: Mode, draft_length: int) -> str:
-    """A mode as the app names it."""
-    return str(mode) if mode is Mode.PLAIN else f"{mode} k={draft_length}"
+    """A mode as the app names it; plain drafts nothing, and auto chooses lengths itself."""
+    return f"{mode} k={draft_length}" if mode in (Mode.LOOKUP, Mode.DRAFT) else str(mode)
 
 
 def runnable(loaded: Loaded) -> list[Mode]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from threading import Event as Flag
 from threading import Thread
-from typing import Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from textual.message import Message as AppMessage
 
 from edgespec.engine.messages import (
+    Candidate,
     EngineLost,
     Event,
     Failed,
@@ -22,7 +23,14 @@ from edgespec.engine.messages import (
     Message,
 )
 from edgespec.errors import EdgeSpecError
-from edgespec_tui.messages import EngineReady, EngineRefused, EventsWaiting
+from edgespec_tui.messages import ComparisonRefused, EngineReady, EngineRefused, EventsWaiting
+
+if TYPE_CHECKING:
+    from edgespec.compare import CompareEvent, ComparePlan
+    from edgespec.engine.client import Engine
+
+Post = Callable[[AppMessage], object]
+T = TypeVar("T")
 
 
 class EngineLike(Protocol):
@@ -31,7 +39,12 @@ class EngineLike(Protocol):
     @property
     def loaded(self) -> Loaded: ...
 
+    @property
+    def pid(self) -> int: ...
+
     def generate(self, prompt: tuple[Message, ...], options: GenerateOptions) -> Iterator[Event]: ...
+
+    def examine(self, prompt: tuple[Message, ...], reply: Sequence[int] = ()) -> tuple[Candidate, ...]: ...
 
     def cancel(self) -> None: ...
 
@@ -45,27 +58,58 @@ def open_engine(options: LoadOptions) -> EngineLike:
     """Start the real engine."""
     from edgespec.engine.client import Engine
 
-    return Engine(options)
+    return cast(EngineLike, Engine(options))
+
+
+class Feed(Generic[T]):
+    """Events on their way to a screen: it is told once that some wait, and takes all of them when it likes.
+
+    So the screen decides how often it draws.
+    """
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+        self._events: deque[T] = deque()
+        self._announced = Flag()
+
+    def put(self, event: T, *, last: bool) -> None:
+        """Add an event; the last one of a reply is always announced."""
+        self._events.append(event)
+        if last or not self._announced.is_set():
+            self._announced.set()
+            self._post(EventsWaiting(last))
+
+    def take(self) -> list[T]:
+        """All events since the last call."""
+        self._announced.clear()
+        return [self._events.popleft() for _ in range(len(self._events))]
 
 
 class Runner:
     """Owns the engine and the one thread that talks to it.
 
-    Methods return at once. What comes back: EngineReady and EngineRefused as messages, and the events of replies in a
-    queue that `take` empties; EventsWaiting says that it holds something. So the app decides how often it draws.
+    Methods return at once. What comes back: EngineReady and EngineRefused as messages, the events of replies in a feed
+    that `take` empties, those of a comparison in the feed of the screen that asked for it.
     """
 
-    def __init__(self, post: Callable[[AppMessage], object], opener: OpenEngine = open_engine) -> None:
+    def __init__(self, post: Post, opener: OpenEngine = open_engine) -> None:
         self._post = post
         self._opener = opener
         self._engine: EngineLike | None = None
         self._reply = 0
         self._cancelled = 0
-        self._events: deque[tuple[int, Event]] = deque()
-        self._announced = Flag()
+        self._feed: Feed[tuple[int, Event]] = Feed(post)
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
+
+    @property
+    def pid(self) -> int | None:
+        """The engine's process; None while there is none."""
+        try:
+            return self._engine.pid if self._engine is not None else None
+        except EdgeSpecError:
+            return None
 
     def load(self, options: LoadOptions) -> None:
         """Start the engine with these models, in place of those it has."""
@@ -78,16 +122,23 @@ class Runner:
         self._jobs.put(lambda: self._generate(reply, messages, options))
         return reply
 
+    def compare(self, plan: ComparePlan, post: Post) -> Feed[CompareEvent]:
+        """Start a comparison; its events come in this feed, or ComparisonRefused if it cannot run."""
+        self._reply += 1
+        reply = self._reply
+        feed: Feed[CompareEvent] = Feed(post)
+        self._jobs.put(lambda: self._compare(reply, plan, feed, post))
+        return feed
+
     def cancel(self) -> None:
-        """Stop the reply in progress, or the one about to start."""
+        """Stop the reply or comparison in progress, or the one about to start."""
         self._cancelled = self._reply
         if (engine := self._engine) is not None:
             engine.cancel()
 
     def take(self) -> list[tuple[int, Event]]:
-        """All events since the last call, each with its reply's number."""
-        self._announced.clear()
-        return [self._events.popleft() for _ in range(len(self._events))]
+        """All events of replies since the last call, each with its reply's number."""
+        return self._feed.take()
 
     def close(self, timeout: float = 3.0) -> None:
         """Stop the engine; give up waiting after `timeout` seconds, the process ends with the app anyway."""
@@ -110,19 +161,17 @@ class Runner:
                 self._engine = None
             self._engine = self._opener(options)
         except EdgeSpecError as error:
-            self._post(EngineRefused(error.message, error.hint))
+            self._post(EngineRefused(options, error.message, error.hint))
         except Exception as error:
-            self._post(EngineRefused(_unforeseen(error), ""))
+            self._post(EngineRefused(options, _unforeseen(error), ""))
         else:
-            self._post(EngineReady(self._engine.loaded))
+            self._post(EngineReady(options, self._engine.loaded))
 
     def _generate(self, reply: int, messages: tuple[Message, ...], options: GenerateOptions) -> None:
         try:
-            if self._engine is None:
-                raise EdgeSpecError("No model is loaded.", "Start again with another --model.")
-            events = self._engine.generate(messages, options)
+            events = self._need_engine().generate(messages, options)
             if self._cancelled == reply:
-                self._engine.cancel()
+                self._need_engine().cancel()
             event: Event | None = None
             for event in events:
                 self._tell(reply, event)
@@ -133,12 +182,25 @@ class Runner:
         except Exception as error:
             self._tell(reply, Failed(None, type(error).__name__, _unforeseen(error), ""))
 
+    def _compare(self, reply: int, plan: ComparePlan, feed: Feed[CompareEvent], post: Post) -> None:
+        from edgespec.compare import CompareDone, compare
+
+        try:
+            engine = cast("Engine", self._need_engine())
+            for event in compare(engine, plan, cancelled=lambda: self._cancelled == reply):
+                feed.put(event, last=isinstance(event, CompareDone))
+        except EdgeSpecError as error:
+            post(ComparisonRefused(error.message, error.hint))
+        except Exception as error:
+            post(ComparisonRefused(_unforeseen(error), ""))
+
+    def _need_engine(self) -> EngineLike:
+        if self._engine is None:
+            raise EdgeSpecError("No model is loaded.", "F6 in the chat lists models.")
+        return self._engine
+
     def _tell(self, reply: int, event: Event) -> None:
-        self._events.append((reply, event))
-        last = isinstance(event, GenerationDone | Failed | EngineLost)
-        if last or not self._announced.is_set():
-            self._announced.set()
-            self._post(EventsWaiting(last))
+        self._feed.put((reply, event), last=isinstance(event, GenerationDone | Failed | EngineLost))
 
 
 def _unforeseen(error: Exception) -> str:

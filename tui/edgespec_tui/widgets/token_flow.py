@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,12 +45,17 @@ class TokenFlow(Widget, can_focus=False):
         self._strips: dict[int, Strip] = {}
 
     def add_round(self, event: RoundDone) -> None:
-        """Append what one round brought: accepted drafts, what was thrown away, the target's own token."""
-        accepted = event.round.verdict.accepted
-        for i, (origin, text) in enumerate(zip(event.round.origins, event.texts, strict=True)):
-            if i == accepted:
-                self._add_rejected(event)
-            self._put(_dotted(clean(text)) if origin is Origin.BONUS else clean(text), origin, event.round.index)
+        """Append what one round brought."""
+        self.add_tokens(event.round.index, event.round.origins, event.texts, event.rejected)
+
+    def add_tokens(
+        self, index: int, origins: Sequence[Origin], texts: Sequence[str], rejected: Sequence[str] = ()
+    ) -> None:
+        """Append a round's tokens: accepted drafts, what was thrown away, the target's own token."""
+        for origin, text in zip(origins, texts, strict=True):
+            if origin is Origin.CORRECTED:
+                self._add_rejected(rejected, index)
+            self._put(_dotted(clean(text)) if origin is Origin.BONUS else clean(text), origin, index)
 
     def add_text(self, text: str) -> None:
         """Append text of which nothing is known."""
@@ -80,12 +86,12 @@ class TokenFlow(Widget, can_focus=False):
         """Number of lines now."""
         return self._flow.height
 
-    def _add_rejected(self, event: RoundDone) -> None:
-        text = one_line("".join(event.rejected))
+    def _add_rejected(self, rejected: Sequence[str], index: int) -> None:
+        text = one_line("".join(rejected))
         if len(text) > LONGEST_REJECTED:
             text = text[: LONGEST_REJECTED - 1] + "…"
         if word := text.lstrip():
-            self._put(f"{text[: -len(word)]}~{word}~", REJECTED, event.round.index)
+            self._put(f"{text[: -len(word)]}~{word}~", REJECTED, index)
 
     def _put(self, text: str, style: str, index: int) -> None:
         if text:
