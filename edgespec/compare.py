@@ -325,6 +325,7 @@ def _finished(
         stats=done.stats,
         steps=tuple(steps),
         others=others,
+        auto=done.auto,
     )
 
 

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from edgespec.conclusion import Conclusion, Spread, conclude
 from edgespec.conditions import Conditions
 from edgespec.contestants import PLAIN, Contestant
+from edgespec.decoding.auto_report import AutoReport
 from edgespec.decoding.stats import GenerationStats
 from edgespec.engine.messages import GenerateOptions, Loaded
 from edgespec.prompts import Prompt
@@ -52,6 +53,7 @@ class Run:
         seed: of the random numbers; the same for all contestants of a repeat.
         steps: its rounds, in order.
         others: share of the processor that other programs used meanwhile; None if unknown.
+        auto: how mode auto decided; None in other modes.
     """
 
     prompt: str
@@ -64,6 +66,7 @@ class Run:
     stats: GenerationStats
     steps: tuple[Step, ...]
     others: float | None = None
+    auto: AutoReport | None = None
 
     @property
     def seconds(self) -> float:
@@ -177,6 +180,12 @@ class Comparison:
     notices: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()
     complete: bool = True
+
+    @property
+    def costs(self) -> AutoReport | None:
+        """What passes cost on this machine, as mode auto knew it in its last run; None if it did not run."""
+        known = (run.auto for run in reversed(self.runs) if run.auto is not None and run.auto.curve)
+        return next(known, None)
 
     def runs_of(self, prompt: str, contestant: Contestant) -> list[Run]:
         """The runs of one contestant on one prompt, by repeat."""

@@ -5,220 +5,51 @@ Model and user text never becomes markup here, nor anything that steers a termin
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from edgespec import conclusion, conditions
 from edgespec.comparison import Comparison, Overall, Run, Score
-from edgespec.conclusion import FEWEST_REPEATS, Conclusion, Spread
-from edgespec.contestants import PLAIN
+from edgespec.conclusion import Spread
+from edgespec.report_words import (
+    COLUMNS,
+    cells,
+    cost_lines,
+    findings,
+    has_matrix,
+    heading,
+    overall_findings,
+    ratio_matrix,
+    title,
+)
 from edgespec.terminal import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from edgespec.decoding.auto_report import AutoReport
+
 FORMAT = 1
-FEWEST_FOR_RATE = 20
-"""Below this many drafted tokens an acceptance rate says more than is known."""
-
-SHORT_REPLY = 32
-"""Replies with fewer tokens than this say little about speed."""
-
-_OPEN = (Conclusion.UNCLEAR, Conclusion.TOO_FEW)
-
-# Short heads: a line fits 90 columns, and at 80 only the ranges move to a second line.
-COLUMNS = (
-    "mode",
-    "tok/s (min..max)",
-    "vs plain (min..max)",
-    "accepted",
-    "α",
-    "τ",
-    "passes",
-    "first",
-    "same",
-)
-
-
-# Words and cells, shared by terminal and Markdown
-
-
-def heading(comparison: Comparison) -> list[str]:
-    """What was measured, with what, on which machine: one line each."""
-    loaded, options = comparison.loaded, comparison.options
-    models = f"{loaded.target.name} ({loaded.target.path})"
-    if loaded.draft is not None:
-        models += f", draft model {loaded.draft.name} ({loaded.draft.path})"
-    sampling = options.sampling
-    manner = "greedy" if sampling.temperature == 0 else f"temperature {sampling.temperature:g}, seed {sampling.seed}"
-    safe = ", safe mode" if loaded.safe_mode else ""
-    return [
-        f"Models: {models}",
-        f"Library: {loaded.library}, {loaded.threads} threads{safe}",
-        f"Replies: {manner}, up to {options.max_tokens} tokens, {_count(comparison.repeats, 'repeat')}, caches empty",
-        f"Machine: {comparison.processor}",
-        f"Before:  {conditions.in_words(comparison.before)} ({comparison.before.time})",
-        f"After:   {conditions.in_words(comparison.after)} ({comparison.after.time})",
-    ]
-
-
-def cells(score: Score) -> tuple[str, ...]:
-    """One contestant's line, under COLUMNS."""
-    stats = score.typical.stats
-    enough = stats.drafted >= FEWEST_FOR_RATE
-    return (
-        score.contestant.name,
-        _spread(score.decode, 0 if score.decode is not None and score.decode.median >= 100 else 1),
-        "1.00" if score.contestant == PLAIN else _spread(score.ratio, 2),
-        f"{stats.accepted}/{stats.drafted}" if stats.drafted else "-",
-        _number(stats.alpha if enough else None, 2),
-        _number(stats.mean_acceptance_length, 2),
-        str(stats.rounds),
-        _seconds(score.first_token),
-        _same(score),
-    )
-
-
-def findings(comparison: Comparison, prompt: str) -> list[str]:
-    """What the figures of one prompt say, and where they say less than they seem to."""
-    scores = comparison.scores(prompt)
-    found = []
-    for score in scores:
-        if score.conclusion and score.conclusion is not Conclusion.TOO_FEW:
-            found.append(conclusion.in_words(score.contestant.name, score.ratios, score.conclusion))
-        found += _difference(score)
-    if scores and (tokens := min(score.typical.stats.emitted_tokens for score in scores)) < SHORT_REPLY:
-        found.append(f"The reply has only {_count(tokens, 'token')}: too short for its speed to say much.")
-    return found
-
-
-def overall_findings(comparison: Comparison) -> list[str]:
-    """What all prompts together say, what went wrong, and what may have spoilt the figures."""
-    overall = comparison.overall()
-    found = []
-    if any(entry.conclusion is Conclusion.TOO_FEW for entry in overall):
-        found.append(f"Too few repeats to conclude anything; {FEWEST_REPEATS} or more show the noise.")
-    elif len(comparison.prompts) > 1:
-        found += [_overall(entry) for entry in overall]
-        if any("?" in line for lines in ratio_matrix(comparison)[1] for line in lines[1:]):
-            found.append("A question mark stands behind ratios whose repeats spread too widely to conclude anything.")
-    if not comparison.complete:
-        wanted = len(comparison.prompts) * len(comparison.contestants) * comparison.repeats
-        found.append(f"Not complete: {len(comparison.runs)} of {wanted} runs were measured.")
-    found += conditions.warnings(comparison.before, comparison.after, comparison.others)
-    found += comparison.notices
-    return found
-
-
-def _overall(entry: Overall) -> str:
-    where = "" if entry.prompts == 1 else f" over {entry.prompts} prompts (geometric mean)"
-    return conclusion.in_words(f"{entry.contestant.name}{where}", entry.ratios, entry.conclusion)
-
-
-def ratio_matrix(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Median ratios to plain, a line for each prompt and one for all of them; column heads, then lines.
-
-    A ratio from which nothing can be concluded has a question mark behind it.
-    """
-    contestants = [contestant for contestant in comparison.contestants if contestant != PLAIN]
-    lines = []
-    for prompt in comparison.prompts:
-        scores = [comparison.score(prompt.id, contestant) for contestant in contestants]
-        if any(score is not None and score.ratio is not None for score in scores):
-            lines.append([_one_line(prompt.id), *map(_ratio, scores)])
-    means = {entry.contestant: entry for entry in comparison.overall()}
-    lines.append(["geometric mean", *(_ratio(means.get(contestant)) for contestant in contestants)])
-    return ["x plain", *(contestant.name for contestant in contestants)], lines
-
-
-def _ratio(entry: Score | Overall | None) -> str:
-    if entry is None or entry.ratio is None:
-        return "-"
-    return f"{entry.ratio.median:.2f}{'?' if entry.conclusion in _OPEN else ' '}"
-
-
-def _difference(score: Score) -> list[str]:
-    found = score.difference
-    if found is None or not score.expected_same:
-        return []
-    name = score.contestant.name
-    texts = f"{_quote(found.plain)} against {_quote(found.other)}"
-    sentence = f"{name} leaves plain's text after {_count(found.position, 'token')}: {texts}."
-    if score.gap is None:
-        return [sentence]
-    apart = f"the target's two best tokens are {score.gap.gap:.2g} apart there"
-    verdict = "a tie that rounding decides" if score.gap.near_tie else "too much for a tie of rounding: report it"
-    return [f"{sentence[:-1]}; {apart}, {verdict}."]
-
-
-def _quote(text: str) -> str:
-    return json.dumps(printable(text), ensure_ascii=False) if text else "the end of the reply"
-
-
-def _same(score: Score) -> str:
-    if score.contestant == PLAIN:
-        return "-"
-    if not score.expected_same:
-        return "drawn"
-    if score.same is None:
-        return "?"
-    if score.same:
-        return "yes"
-    return "tie" if score.gap is not None and score.gap.near_tie else "NO"
-
-
-def _spread(spread: Spread | None, digits: int) -> str:
-    if spread is None:
-        return "-"
-    if spread.count == 1:
-        return f"{spread.median:.{digits}f}"
-    return f"{spread.median:.{digits}f} ({spread.low:.{digits}f}..{spread.high:.{digits}f})"
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _seconds(spread: Spread | None) -> str:
-    if spread is None:
-        return "-"
-    return f"{spread.median:.2f} s" if spread.median >= 0.1 else f"{1000 * spread.median:.0f} ms"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _title(comparison: Comparison, prompt: str) -> str:
-    entry = next(entry for entry in comparison.prompts if entry.id == prompt)
-    return _one_line(f"{entry.id}: {entry.title} ({entry.kind})")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(printable(text).split())
-
-
-def _has_matrix(comparison: Comparison) -> bool:
-    return len(comparison.prompts) > 1 and bool(comparison.overall())
 
 
 # Terminal
 
 
-def renderables(comparison: Comparison) -> list[RenderableType]:
-    """For a rich console, in order."""
+def renderables(comparison: Comparison, *, costs: bool = False) -> list[RenderableType]:
+    """For a rich console, in order; with `costs` also what passes cost here."""
     from rich.text import Text
 
     parts: list[RenderableType] = [Text(printable("\n".join(heading(comparison)))), Text()]
     for prompt in comparison.prompts:
         if scores := comparison.scores(prompt.id):
-            parts += [Text(_title(comparison, prompt.id), style="bold"), table(COLUMNS, map(cells, scores))]
+            parts += [Text(title(comparison, prompt.id), style="bold"), table(COLUMNS, map(cells, scores))]
             parts += [bullets(findings(comparison, prompt.id)), Text()]
-    if _has_matrix(comparison):
+    if has_matrix(comparison):
         parts += [table(*ratio_matrix(comparison)), Text()]
+    if costs and comparison.costs is not None:
+        heads, lines, sentence = cost_lines(comparison.costs)
+        parts += [table(heads, lines), Text(sentence), Text()]
     return [*parts, bullets(overall_findings(comparison))]
 
 
@@ -249,15 +80,18 @@ def bullets(sentences: Iterable[str]) -> RenderableType:
 # Markdown
 
 
-def to_markdown(comparison: Comparison) -> str:
-    """The comparison as a Markdown page."""
+def to_markdown(comparison: Comparison, *, costs: bool = False) -> str:
+    """The comparison as a Markdown page; with `costs` also what passes cost here."""
     lines = ["# Modes compared", "", *(f"- {_escape(line)}" for line in heading(comparison))]
     for prompt in comparison.prompts:
         if scores := comparison.scores(prompt.id):
-            lines += ["", f"## {_escape(_title(comparison, prompt.id))}", "", *_grid(COLUMNS, map(cells, scores))]
+            lines += ["", f"## {_escape(title(comparison, prompt.id))}", "", *_grid(COLUMNS, map(cells, scores))]
             lines += ["", *(f"- {_escape(sentence)}" for sentence in findings(comparison, prompt.id))]
+    if costs and comparison.costs is not None:
+        heads, costs_of, sentence = cost_lines(comparison.costs)
+        lines += ["", "## What passes cost", "", *_grid(heads, costs_of), "", sentence]
     lines += ["", "## Overall", ""]
-    if _has_matrix(comparison):
+    if has_matrix(comparison):
         lines += [*_grid(*ratio_matrix(comparison)), ""]
     lines += [f"- {_escape(sentence)}" for sentence in overall_findings(comparison)]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -307,6 +141,7 @@ def to_object(comparison: Comparison, *, trace: bool = False) -> dict[str, Any]:
         "modes": [contestant.name for contestant in comparison.contestants],
         "results": [_score_object(score) for prompt in comparison.prompts for score in comparison.scores(prompt.id)],
         "overall": [_overall_object(entry) for entry in comparison.overall()],
+        "costs": None if comparison.costs is None else _costs_object(comparison.costs),
         "notices": overall_findings(comparison),
         "runs": [_run_object(run, trace) for run in comparison.runs],
     }
@@ -347,6 +182,14 @@ def _overall_object(entry: Overall) -> dict[str, Any]:
     }
 
 
+def _costs_object(report: AutoReport) -> dict[str, Any]:
+    return {
+        "plain_step_seconds": report.plain_step_seconds,
+        "pass_cost": {str(width): cost for width, cost in report.curve},
+        "draft_step_cost": report.draft_step,
+    }
+
+
 def _spread_object(spread: Spread | None) -> dict[str, float] | None:
     if spread is None:
         return None
@@ -362,6 +205,7 @@ def _run_object(run: Run, trace: bool) -> dict[str, Any]:
         "finish_reason": str(run.reason),
         "used_by_others": run.others,
         "stats": asdict(run.stats),
+        "auto": None if run.auto is None else asdict(run.auto),
     }
     if trace:
         made |= {"text": run.text, "tokens": list(run.tokens), "rounds_trace": [asdict(step) for step in run.steps]}

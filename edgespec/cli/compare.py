@@ -7,19 +7,18 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
+from edgespec.cli.compare_progress import shown
 from edgespec.cli.options import Plan, make_plan, model_options, open_engine
 from edgespec.cli.output import cancel_on_interrupt, print_json, say
 
 if TYPE_CHECKING:
-    from edgespec.compare import CompareDone, CompareEvent, ComparePlan, CompareStarted
+    from edgespec.compare import CompareDone, ComparePlan
     from edgespec.comparison import Comparison
     from edgespec.contestants import Contestant
     from edgespec.engine.client import Engine
@@ -32,9 +31,6 @@ MAX_TOKENS = 128
 SUFFIXES = (".json", ".md", ".txt")
 PIPE_WIDTH = 120
 """Columns of a table that does not go to a terminal."""
-
-_DRAW_SECONDS = 0.5
-"""Progress is drawn no more often: drawing takes time from the engine that is being measured."""
 
 
 @click.command("compare")
@@ -55,6 +51,7 @@ _DRAW_SECONDS = 0.5
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of tables.")
+@click.option("--costs", is_flag=True, help="Also show what passes of several tokens cost here; needs mode auto.")
 @click.option("--trace", is_flag=True, help="In JSON: add the text, tokens and rounds of every run.")
 @click.option("--output", metavar="FILE", help="Also write the result to FILE: .json, .md or .txt.")
 @model_options
@@ -66,6 +63,7 @@ def command(
     repeats: int,
     as_json: bool,
     as_markdown: bool,
+    costs: bool,
     trace: bool,
     output: str | None,
     **flags: Any,
@@ -83,12 +81,14 @@ def command(
     prompts = choose_prompts(prompt_file, texts, only)
     plan = make_plan({**flags, "mode": "plain"})
     contestants = parse_modes(modes, plan.generate.draft_length)
+    if costs and contestants is not None and all(contestant.name != "auto" for contestant in contestants):
+        raise click.UsageError("--costs shows what mode auto knows; name auto among the --modes.")
     engine, plan = open_engine(plan)
     with engine:
         done = measure(engine, compare_plan(engine, plan, prompts, contestants, repeats), plan)
     if path is not None:
-        write_file(path, done.comparison, trace)
-    show(done.comparison, as_json=as_json, as_markdown=as_markdown, trace=trace)
+        write_file(path, done.comparison, costs=costs, trace=trace)
+    show(done.comparison, as_json=as_json, as_markdown=as_markdown, costs=costs, trace=trace)
     if done.error is not None:
         raise done.error
     return 0 if done.comparison.complete else CANCELLED
@@ -187,106 +187,24 @@ def measure(engine: Engine, wanted: ComparePlan, plan: Plan) -> CompareDone:
     raise RuntimeError("the comparison ended without a last event")
 
 
-def shown(events: Iterator[CompareEvent]) -> Iterator[CompareEvent]:
-    """Pass events on, and tell about them on stderr: a bar on a terminal, else a line for every run."""
-    from edgespec.compare import CompareNotice, CompareStarted, RunFinished
-
-    bar: Bar | None = None
-    try:
-        for event in events:
-            match event:
-                case CompareStarted(notices=notices):
-                    for notice in notices:
-                        say(notice)
-                    bar = Bar(event) if sys.stderr.isatty() else None
-                case CompareNotice(text=text) if bar is None:
-                    say(text)
-                case RunFinished(key=key, run=run) if bar is None and not key.warm_up:
-                    say(f"{key.number} {key.prompt.id} {key.contestant.name}: {speed(run.stats)}")
-            if bar is not None:
-                bar.follow(event)
-            yield event
-    finally:
-        if bar is not None:
-            bar.close()
-
-
-def speed(stats: Any) -> str:
-    """Decode speed in words."""
-    rate = stats.decode_tokens_per_second
-    return "no speed" if rate is None else f"{rate:.1f} tokens/s"
-
-
-class Bar:
-    """A progress bar on stderr that draws seldom."""
-
-    def __init__(self, started: CompareStarted) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            auto_refresh=False,
-            transient=True,
-        )
-        self._task = self._progress.add_task("warming up", total=started.runs)
-        self._drawn = 0.0
-        self._progress.start()
-
-    def follow(self, event: CompareEvent) -> None:
-        """Show what this event changes, at most every so often."""
-        from edgespec.compare import CompareNotice, RunFinished, RunRound, RunStarted
-        from edgespec.terminal import printable
-
-        match event:
-            case RunStarted(key=key) if not key.warm_up:
-                name = printable(f"{key.prompt.id} · {key.contestant.name} · {key.repeat + 1}")
-                self._progress.update(self._task, description=name)
-            case RunFinished(key=key) if not key.warm_up:
-                self._progress.advance(self._task)
-            case RunRound():
-                pass
-            case CompareNotice(text=text):
-                self._progress.console.print(printable(text), markup=False, highlight=False)
-            case _:
-                return
-        if monotonic() - self._drawn >= _DRAW_SECONDS:
-            self._progress.refresh()
-            self._drawn = monotonic()
-
-    def close(self) -> None:
-        """Take the bar away."""
-        self._progress.stop()
-
-
 # Afterwards
 
 
-def show(comparison: Comparison, *, as_json: bool, as_markdown: bool, trace: bool) -> None:
+def show(comparison: Comparison, *, as_json: bool, as_markdown: bool, costs: bool, trace: bool) -> None:
     """The result on stdout."""
-    from edgespec.report import to_object
+    from edgespec.report import to_markdown, to_object
 
     if as_json:
         print_json(to_object(comparison, trace=trace))
     elif not comparison.runs:
         say("Nothing was measured.")
     elif as_markdown:
-        click.echo(markdown(comparison), nl=False)
+        click.echo(to_markdown(comparison, costs=costs), nl=False)
     else:
-        draw(comparison)
+        draw(comparison, costs=costs)
 
 
-def markdown(comparison: Comparison) -> str:
-    from edgespec.report import to_markdown
-
-    return to_markdown(comparison)
-
-
-def draw(comparison: Comparison, file: TextIO | None = None) -> None:
+def draw(comparison: Comparison, file: TextIO | None = None, *, costs: bool) -> None:
     """Tables for a terminal, or as plain text of a fixed width without the blanks that rich leaves at line ends."""
     from rich.console import Console
 
@@ -294,20 +212,20 @@ def draw(comparison: Comparison, file: TextIO | None = None) -> None:
 
     console = Console(highlight=False)
     if file is None and console.is_terminal:
-        for part in renderables(comparison):
+        for part in renderables(comparison, costs=costs):
             console.print(part, markup=False)
         return
     plain = Console(file=io.StringIO(), highlight=False, width=PIPE_WIDTH, color_system=None)
     with plain.capture() as captured:
-        for part in renderables(comparison):
+        for part in renderables(comparison, costs=costs):
             plain.print(part, markup=False)
     stream = sys.stdout if file is None else file
     stream.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def write_file(path: Path, comparison: Comparison, trace: bool) -> None:
+def write_file(path: Path, comparison: Comparison, *, costs: bool, trace: bool) -> None:
     """The result as a file, whole or not at all."""
-    from edgespec.report import to_object
+    from edgespec.report import to_markdown, to_object
 
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=path.suffix, delete=False) as file:
         try:
@@ -315,9 +233,9 @@ def write_file(path: Path, comparison: Comparison, trace: bool) -> None:
                 json.dump(to_object(comparison, trace=trace), file, indent=1, allow_nan=False)
                 file.write("\n")
             elif path.suffix == ".md":
-                file.write(markdown(comparison))
+                file.write(to_markdown(comparison, costs=costs))
             else:
-                draw(comparison, cast(TextIO, file))
+                draw(comparison, cast(TextIO, file), costs=costs)
             file.close()
             os.chmod(file.name, 0o644)
             os.replace(file.name, path)

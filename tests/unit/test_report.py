@@ -14,10 +14,12 @@ from rich.console import Console
 from edgespec.comparison import Comparison, Gap, Run, Step
 from edgespec.conditions import Conditions
 from edgespec.contestants import PLAIN, Contestant
+from edgespec.decoding.auto_report import AutoReport, Use
 from edgespec.decoding.stats import GenerationStats
 from edgespec.engine import messages as m
 from edgespec.prompts import Prompt
-from edgespec.report import cells, findings, heading, overall_findings, renderables, to_markdown, to_object
+from edgespec.report import renderables, to_markdown, to_object
+from edgespec.report_words import cells, findings, heading, overall_findings
 from edgespec.types import FinishReason, Mode, Origin
 
 LOOKUP = Contestant(Mode.LOOKUP, 4)
@@ -229,3 +231,34 @@ def test_nothing_measured_is_an_empty_report() -> None:
     assert to_object(value)["results"] == []
     assert "Not complete: 0 of 6 runs were measured." in drawn(value)
     assert "tok/s" not in to_markdown(value)
+
+
+def with_auto() -> Comparison:
+    uses = (Use("lookup", 12, 60, 40, 52, 20.0), Use("plain", 1, 0, 0, 1, 1.0))
+    report = AutoReport(uses, "nothing repeats", 1.42, ((1, 1.0), (4, 1.5)), 0.12, 0.07)
+    auto = Contestant(Mode.AUTO)
+    made = tuple(replace(run(auto, repeat, 14.0), auto=report) for repeat in range(3))
+    plain = tuple(run(PLAIN, repeat, 10.0) for repeat in range(3))
+    return comparison((*plain, *made), contestants=(PLAIN, auto))
+
+
+def test_auto_says_what_it_used_and_that_it_remembers() -> None:
+    said = findings(with_auto(), "a")
+    assert said[1] == "auto used lookup in 12 rounds (40/60 accepted), plain in 1 round; 1.42x plain was predicted."
+    assert any("keeps what it learnt" in sentence for sentence in overall_findings(with_auto()))
+    assert to_object(with_auto())["runs"][-1]["auto"]["reason"] == "nothing repeats"
+
+
+def test_the_cost_of_passes_is_shown_when_asked_for() -> None:
+    value = with_auto()
+    page = to_markdown(value, costs=True)
+    assert "| cost, in plain steps | 1.00 | 1.50 |\n" in page and "| per token | 1.00 | 0.38 |\n" in page
+    assert "A plain step takes 70.0 ms. A draft step costs 0.12 plain steps.\n" in page
+    assert "per token" not in to_markdown(value)
+    console = Console(file=io.StringIO(), width=110, color_system=None)
+    with console.capture() as captured:
+        for part in renderables(value, costs=True):
+            console.print(part)
+    assert "70.0 ms" in captured.get()
+    assert to_object(value)["costs"]["pass_cost"] == {"1": 1.0, "4": 1.5}
+    assert to_object(comparison())["costs"] is None

@@ -84,6 +84,15 @@ def test_a_recorded_run_can_be_replayed(measured: Any) -> None:
         assert all(len(step["tokens"]) == len(step["texts"]) == len(step["origins"]) for step in trace)
 
 
+def test_auto_tells_what_passes_cost_here(tiny: tuple[str, ...], measured: Any) -> None:
+    costs = measured["costs"]
+    assert costs["pass_cost"]["1"] == 1.0 and len(costs["pass_cost"]) > 3
+    result = edgespec(
+        *tiny, "--only", "list", "--max-tokens", "8", "--repeats", "1", "--modes", "plain,auto", "--costs"
+    )
+    assert result.returncode == 0 and "tokens in a pass" in result.stdout
+
+
 def test_the_demo_model_gains_from_lookup_where_text_repeats(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     result = edgespec(

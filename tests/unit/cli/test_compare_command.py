@@ -73,6 +73,7 @@ def test_the_result_is_also_written_to_a_file(
         ("--output", "result.pdf"),
         ("--output", "/nonexistent/x.json"),
         ("--mode", "plain"),
+        ("--costs", "--modes", "plain,lookup"),
     ],
 )
 def test_wrong_usage_is_refused_before_anything_starts(
