@@ -33,7 +33,7 @@ class Archive:
             self.delete(record)
             return
         record.changed = datetime.now().astimezone().isoformat(timespec="seconds")
-        _write(self._path(record), json.dumps(record.to_json(), ensure_ascii=False))
+        write_whole(self._path(record), json.dumps(record.to_json(), ensure_ascii=False))
 
     def all(self) -> tuple[list[ChatRecord], int]:
         """Every chat, the latest first, and how many files are no chats."""
@@ -50,7 +50,7 @@ class Archive:
     def rename(self, record: ChatRecord, title: str) -> None:
         """Give a chat another title."""
         record.title = one_line(title.strip())
-        _write(self._path(record), json.dumps(record.to_json(), ensure_ascii=False))
+        write_whole(self._path(record), json.dumps(record.to_json(), ensure_ascii=False))
 
     def delete(self, record: ChatRecord) -> None:
         """Remove a chat for good."""
@@ -68,14 +68,15 @@ class Archive:
             path = folder / f"{slug}-{number}.{kind}"
             number += 1
         text = json.dumps(record.to_json(), ensure_ascii=False, indent=2) if kind == "json" else record.to_markdown()
-        _write(path, text)
+        write_whole(path, text)
         return path
 
     def _path(self, record: ChatRecord) -> Path:
         return self.folder / f"{record.id}.json"
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all. Raises EdgeSpecError."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

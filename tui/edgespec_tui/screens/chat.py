@@ -12,6 +12,7 @@ from edgespec_tui.modes import following, refusals
 from edgespec_tui.record import ChatRecord
 from edgespec_tui.screens.chat_replies import ChatReplies
 from edgespec_tui.screens.chats import ChatsScreen
+from edgespec_tui.screens.compare import CompareScreen
 from edgespec_tui.screens.settings import Choices, SettingsScreen
 from edgespec_tui.text import one_line
 from edgespec_tui.widgets.composer import Composer
@@ -27,6 +28,7 @@ class ChatScreen(ChatReplies):
         Binding("f1", "app.help", "Help", tooltip="Keys, marks and figures explained"),
         Binding("f2", "next_mode", "Mode", tooltip="Choose how drafts are made, from the next reply on"),
         Binding("f3", "toggle_tokens", "View", tooltip="Switch between marked tokens and formatted text"),
+        Binding("f4", "compare", "Compare", tooltip="Race modes against each other on one prompt"),
         Binding("f5", "again", "Again", tooltip="Answer the last message once more"),
         Binding("f7", "draft_length(-1)", "Shorter drafts", show=False, priority=True, tooltip="Draft fewer tokens"),
         Binding("f8", "draft_length(1)", "Longer drafts", show=False, priority=True, tooltip="Draft more tokens"),
@@ -34,7 +36,7 @@ class ChatScreen(ChatReplies):
         Binding("ctrl+t", "edit", "Edit", show=False, tooltip="Change the last message and send it again"),
         Binding("ctrl+r", "copy_reply", "Copy reply", show=False, tooltip="Copy the last reply to the clipboard"),
         Binding("ctrl+o", "chats", "Chats", show=False, tooltip="Open, rename, delete or export a saved chat"),
-        Binding("ctrl+n", "new_chat", "New", priority=True, tooltip="Start a new chat with the same models"),
+        Binding("ctrl+n", "new_chat", "New chat", show=False, priority=True, tooltip="New chat with the same models"),
         Binding("pageup", "scroll(-1)", "Scroll up", show=False, priority=True),
         Binding("pagedown", "scroll(1)", "Scroll down", show=False, priority=True),
     ]
@@ -112,6 +114,18 @@ class ChatScreen(ChatReplies):
             await self._view.show_chat(record, tokens_shown=self._tokens_shown)
             self.query_one(StatsPanel).show(None, None, "")
             self._show_state()
+
+    def action_compare(self) -> None:
+        """Race modes, on this chat's last message or another prompt."""
+        if self._loaded is None:
+            self.query_one(Composer).hint("no model is loaded yet")
+        elif self._exchange is not None:
+            self.query_one(Composer).hint("a reply is running: Esc stops it")
+        else:
+            question = self._chat.last_question
+            self.app.push_screen(
+                CompareScreen(self._loaded, self._options, system=self._chat.system, question=question)
+            )
 
     def action_settings(self) -> None:
         """Change system text, sampling and lengths."""

@@ -24,7 +24,7 @@ class Composer(TextArea):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Send", key_display="⏎", priority=True, tooltip="Send the message"),
-        Binding("ctrl+j,shift+enter,alt+enter", "newline", "Line", priority=True, tooltip="Start a new line"),
+        Binding("ctrl+j,shift+enter,alt+enter", "newline", "New line", show=False, priority=True),
     ]
 
     @dataclass
@@ -38,7 +38,7 @@ class Composer(TextArea):
             soft_wrap=True,
             show_line_numbers=False,
             highlight_cursor_line=False,
-            placeholder="Write a message",
+            placeholder="Write a message. Enter sends, Ctrl+J starts a new line.",
         )
         self._sent: list[str] = []
         self._back = 0

@@ -36,7 +36,7 @@ class RaceBar(Widget, can_focus=False):
         if race is None:
             return Content("")
         state = "▶ playing" if race.playing else "■ end    " if race.position >= race.duration else "‖ paused "
-        before, line = self._parts()
+        _, line = self._parts()
         done = round(race.position / race.duration * (line - 1)) if race.duration else 0
         return Content.assemble(
             (f" {state} {race.speed:>4g}x ", "bold $text-accent"),

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widgets import Static
 
-from edgespec import report
+from edgespec import report_words
 from edgespec.comparison import Comparison
 from edgespec_tui.race import scores_of
 from edgespec_tui.text import clean
@@ -71,11 +71,11 @@ class Results(VerticalScroll):
 
     def show(self, comparison: Comparison) -> None:
         """Draw the figures of the comparison's prompt."""
-        lines = [report.COLUMNS]
+        lines: list[tuple[str, ...]] = [report_words.COLUMNS]
         for score in scores_of(comparison):
-            lines.append((name_of(score.contestant), *report.cells(score)[1:]))
+            lines.append((name_of(score.contestant), *report_words.cells(score)[1:]))
         self.query_one(Grid).fill(lines)
-        said = [*report.findings(comparison, comparison.prompts[0].id), *report.overall_findings(comparison)]
+        said = report_words.findings(comparison, comparison.prompts[0].id) + report_words.overall_findings(comparison)
         sentences = [f"· {clean(sentence)}" for sentence in dict.fromkeys(said)]
         self.query_one("#findings", Static).update(Content("\n".join(sentences)))
 
