@@ -33,8 +33,9 @@ STATS_NAMES = (
 FEWEST_FOR_PERCENT = 20
 """Below this many drafted tokens a percentage says more than is known."""
 
-# Colour never stands alone: accepted tokens are underlined, bonus tokens bold, corrected ones italic.
-MARKS = {"accepted": "\x1b[4;32m", "bonus": "\x1b[1;36m", "corrected": "\x1b[3;33m", "plain": ""}
+# Colour never stands alone: accepted tokens are underlined and corrected ones bold, as in the app; bonus ones italic,
+# where the app sets a dot that would end up in copied text here.
+MARKS = {"accepted": "\x1b[4;32m", "bonus": "\x1b[3;36m", "corrected": "\x1b[1;33m", "plain": ""}
 _RESET = "\x1b[0m"
 
 

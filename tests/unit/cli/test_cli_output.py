@@ -74,7 +74,7 @@ def test_an_escape_sequence_in_two_pieces_is_harmless() -> None:
 
 def test_tokens_are_marked_by_more_than_colour() -> None:
     text = printed(draft_round(0, ["a"], [], "b"), draft_round(1, [], ["x"], "c"), screen=Screen(), marks=True)
-    assert text == "\x1b[4;32ma\x1b[0m\x1b[1;36mb\x1b[0m\x1b[3;33mc\x1b[0m\n"
+    assert text == "\x1b[4;32ma\x1b[0m\x1b[3;36mb\x1b[0m\x1b[1;33mc\x1b[0m\n"
 
 
 @pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
