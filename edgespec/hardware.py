@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgespec.engine.safemode import library_file
 from edgespec.models.fit import Machine
 
 KNOWN_FEATURES = {
@@ -36,6 +37,8 @@ print(json.dumps({
 }))
 """
 _PROBE_SECONDS = 60
+_NO_DEVICE = {"base", "cpu", "blas", "zendnn"}
+"""Parts of llama.cpp's library that drive no device; one without a part of its own for the CPU tells nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,15 @@ def _facts(answer: dict[str, Any]) -> LibraryFacts:
     used = tuple(name for name, value in re.findall(r"(\w+) = (\d+)", answer["system_info"]) if value != "0")
     devices = tuple(ComputeDevice(**entry) for entry in answer["devices"])
     return LibraryFacts(answer["version"], answer["path"], used, bool(answer["gpu_offload"]), devices)
+
+
+def may_have_device() -> bool:
+    """Was llama.cpp built with a backend for a graphics device? Told from its files, so that it costs nothing."""
+    file = library_file()
+    if file is None:
+        return False
+    backends = {found[1] for path in file.parent.iterdir() if (found := re.search(r"ggml-([a-z]+)", path.name))}
+    return "cpu" not in backends or bool(backends - _NO_DEVICE)
 
 
 def unused_features(cpu: Processor, library: LibraryFacts) -> list[str]:

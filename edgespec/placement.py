@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from edgespec.engine.messages import LoadOptions
-from edgespec.models.fit import Machine, Remedy, Setup, Verdict, estimate, remedies, verdict
+from edgespec.errors import ModelLoadError
+from edgespec.models import fit
+from edgespec.models.fit import Estimate, Machine, Setup, Verdict, estimate, remedies, verdict
 from edgespec.models.gguf import check_file
 from edgespec.models.shape import MemoryShape, shape_of
 from edgespec.models.units import format_size
+from edgespec.types import ALL_LAYERS, AUTO_LAYERS
 
 LARGEST_DEFAULT_CONTEXT = 8192
 """What the engine takes where no context is asked for and the model could do more."""
+ESTIMATE_ERROR = 1.15
+"""An estimate may be off by this much: what exceeds all memory by more cannot fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How to load, nothing left to decide, and what the user should read about it."""
+
+    options: LoadOptions
+    notices: tuple[str, ...]
 
 
 def shapes(options: LoadOptions) -> tuple[MemoryShape, MemoryShape | None]:
@@ -22,40 +35,65 @@ def shapes(options: LoadOptions) -> tuple[MemoryShape, MemoryShape | None]:
 
 
 def setup_of(options: LoadOptions, target: MemoryShape) -> Setup:
-    """How the engine will load them: both models share the number of device layers."""
+    """How the engine will load them, as the estimate wants it; AUTO_LAYERS count as all."""
     trained = target.context_length or LARGEST_DEFAULT_CONTEXT
+    layers = ALL_LAYERS if options.gpu_layers == AUTO_LAYERS else options.gpu_layers
+    own = options.draft_gpu_layers
     return Setup(
         n_ctx=options.n_ctx or min(trained, LARGEST_DEFAULT_CONTEXT),
+        draft_n_ctx=options.draft_n_ctx or None,
         n_batch=options.n_batch,
         cache_type_k=options.cache_type_k,
         cache_type_v=options.cache_type_v,
-        gpu_layers=options.gpu_layers,
-        draft_gpu_layers=options.gpu_layers if options.draft is not None else 0,
+        draft_cache_type=options.draft_cache_type or None,
+        gpu_layers=layers,
+        draft_gpu_layers=0 if options.draft is None else layers if own is None else own,
     )
 
 
+def place(options: LoadOptions, target: MemoryShape, draft: MemoryShape | None, machine: Machine) -> Placement:
+    """Decide what is left to `auto`, and say what fits badly. Raises ModelLoadError if it cannot fit at all."""
+    auto = options.gpu_layers == AUTO_LAYERS
+    placed, changes = _auto(options, target, draft, machine) if auto else (options, ())
+    return Placement(placed, (*changes, *_memory(placed, target, draft, machine)))
+
+
 def choose_layers(options: LoadOptions, machine: Machine) -> LoadOptions:
-    """`--gpu-layers auto`: as many layers as fit the device, none without one."""
-    if machine.device_free is None:
-        return replace(options, gpu_layers=0)
-    target, draft = shapes(options)
-    setup = setup_of(options, target)
-    most = max(target.layers, draft.layers if draft is not None else 0) + 1
-    for layers in range(most, 0, -1):
-        tried = replace(setup, gpu_layers=layers, draft_gpu_layers=layers if draft is not None else 0)
-        if estimate(target, draft, tried).device <= machine.device_budget:
-            return replace(options, gpu_layers=layers)
-    return replace(options, gpu_layers=0)
+    """`--gpu-layers auto`: as many layers as fit the device, none without one. Raises ModelFileError."""
+    return _auto(options, *shapes(options), machine)[0]
 
 
 def memory_notices(options: LoadOptions, machine: Machine) -> tuple[str, ...]:
     """Sentences for a person whose machine is too small or nearly so; none where everything fits.
 
-    `machine.device_free` is None where there is no device, and the layers asked for then stay in main memory.
+    Raises ModelLoadError if it cannot fit at all, ModelFileError for a file that is not whole.
     """
-    target, draft = shapes(options)
+    return _memory(options, *shapes(options), machine)
+
+
+def _auto(
+    options: LoadOptions, target: MemoryShape, draft: MemoryShape | None, machine: Machine
+) -> tuple[LoadOptions, tuple[str, ...]]:
+    """Options without AUTO_LAYERS, and a sentence on what was changed to put more on the device."""
+    found = fit.place(target, draft, setup_of(options, target), machine, draft_layers=options.draft_gpu_layers)
+    cache = found.setup.draft_cache_type or ""
+    if options.flash_attention == "off":
+        cache = options.draft_cache_type  # quantised values need flash attention
+    placed = replace(
+        options,
+        gpu_layers=found.setup.gpu_layers,
+        draft_n_ctx=found.setup.draft_n_ctx or 0,
+        draft_cache_type=cache,
+        draft_gpu_layers=None if draft is None else found.setup.draft_gpu_layers,
+    )
+    if not found.changes:
+        return placed, ()
+    return placed, (f"To fit the device ({format_size(machine.device_free or 0)} free): {'; '.join(found.changes)}.",)
+
+
+def _memory(options: LoadOptions, target: MemoryShape, draft: MemoryShape | None, machine: Machine) -> tuple[str, ...]:
     setup = setup_of(options, target)
-    if machine.device_free is None:
+    if machine.device_free is None:  # layers asked for stay in main memory then
         setup = replace(setup, gpu_layers=0, draft_gpu_layers=0)
     found = estimate(target, draft, setup)
     fits = verdict(found, machine)
@@ -64,16 +102,29 @@ def memory_notices(options: LoadOptions, machine: Machine) -> tuple[str, ...]:
     need = f"about {format_size(found.total)} of memory at {setup.n_ctx:,} tokens of context"
     have = f"this machine has {format_size(machine.memory)}"
     if machine.device_free is not None:
+        need += f", {format_size(found.device)} of it on the device"
         have += f", its device {format_size(machine.device_free)} free"
     if fits is Verdict.TIGHT:
         return (f"This needs {need}; {have}. It is tight: close what else uses memory.",)
-    return (
-        f"This needs {need}, and {have}: it may fail or become very slow.",
-        *_advice(remedies(target, draft, setup, machine)),
+    helps = _advice(target, draft, setup, machine)
+    if _cannot_fit(found, machine):
+        raise ModelLoadError(f"This needs {need}; {have}.", helps)
+    return f"This needs {need}; {have}: it may fail or become very slow.", helps
+
+
+def _cannot_fit(found: Estimate, machine: Machine) -> bool:
+    device = machine.device_free
+    return found.main_memory > ESTIMATE_ERROR * machine.memory or (
+        device is not None and found.device > ESTIMATE_ERROR * device
     )
 
 
-def _advice(steps: list[Remedy]) -> tuple[str, ...]:
+def _advice(target: MemoryShape, draft: MemoryShape | None, setup: Setup, machine: Machine) -> str:
+    steps = remedies(target, draft, setup, machine)
+    smaller = "Choose a smaller model or quantisation."
     if not steps:
-        return ()
-    return ("What helps, each step after the ones before: " + "; ".join(step.sentence for step in steps) + ".",)
+        return smaller
+    sentence = "What helps, each step after the ones before: " + "; ".join(step.sentence for step in steps) + "."
+    if verdict(steps[-1].estimate, machine) is Verdict.NO:
+        sentence += f" That is still too much. {smaller}"
+    return sentence

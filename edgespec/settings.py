@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from edgespec.errors import SettingsError
+from edgespec.types import ALL_LAYERS, AUTO_LAYERS
 
 PREFIX = "EDGESPEC_"
-ALL_LAYERS = -1
 _MODEL_KEYS = ("model", "pair")
 
 
@@ -106,20 +106,20 @@ def _switch(summary: str) -> Any:
     return field(default=False, metadata={"rule": Rule(summary, "true|false", check, read)})
 
 
-def _layers(default: int, summary: str) -> Any:
-    span = "a whole number, 0 or more, or all"
+def _layers(default: int | None, summary: str, **words: int) -> Any:
+    span = f"a whole number, 0 or more, or {' or '.join(words)}"
 
     def check(value: Any) -> int:
-        if value == "all":
-            return ALL_LAYERS
+        if isinstance(value, str) and value in words:
+            return words[value]
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 10_000:
             raise ValueError(span)
         return value
 
     def read(text: str) -> Any:
-        return text if text == "all" else _reads(int, span)(text)
+        return text if text in words else _reads(int, span)(text)
 
-    return field(default=default, metadata={"rule": Rule(summary, "N|all", check, read)})
+    return field(default=default, metadata={"rule": Rule(summary, "|".join(("N", *words)), check, read)})
 
 
 def _reads(kind: Callable[[str], Any], span: str) -> Callable[[str], Any]:
@@ -144,7 +144,10 @@ class Settings:
     )
     draft_length: int = _number(4, "Most tokens to draft in a round, in modes lookup and draft.", 0, 32)
     ctx: int = _number(0, "Context length in tokens. 0: the model's own, at most 8,192.", 0, 2**24)
-    gpu_layers: int = _layers(ALL_LAYERS, "Layers to put on a GPU, if there is one. Default: all.")
+    gpu_layers: int = _layers(
+        AUTO_LAYERS, "Layers to put on a GPU, if there is one. Default: auto, as many as fit.", all=ALL_LAYERS,
+        auto=AUTO_LAYERS,
+    )  # fmt: skip
     threads: int = _number(0, "Threads to compute with. 0: one for each physical core.", 0, 1024)
     temperature: float = _decimal(0.0, "0 takes the likeliest token each time; more is more varied.", 0, 100)
     top_k: int = _number(0, "Sample among the K likeliest tokens. 0: all.", 0, 2**31 - 1)
@@ -162,6 +165,14 @@ class Settings:
         "f16", "Type of the cached values; other types than f16 need flash attention.", "f16", "q8_0", "q4_0"
     )
     flash_attention: str = _choice("auto", "Use flash attention.", "auto", "on", "off")
+    draft_ctx: int = _number(0, "Context length of the draft model. 0: as the model that answers.", 0, 2**24)
+    draft_cache_type: str | None = _choice(
+        None, "Type of the draft model's cached keys and values. Default: as the model that answers.", "f16", "q8_0",
+        "q4_0",
+    )  # fmt: skip
+    draft_gpu_layers: int | None = _layers(
+        None, "Layers of the draft model to put on a GPU. Default: chosen with --gpu-layers.", all=ALL_LAYERS
+    )
     draft_sampling: bool = _switch("Draw drafts at random from the draft model, instead of its likeliest tokens.")
     min_ngram: int = _number(3, "Lookup: fewest tokens that must match.", 1, 64)
     max_ngram: int = _number(16, "Lookup: most tokens that are compared.", 1, 64)

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+ALL_LAYERS = -1
+"""Every layer on the device."""
+AUTO_LAYERS = -2
+"""As many layers on the device as fit there."""
+
+
 class Mode(StrEnum):
     """How drafts are made."""
 

@@ -58,7 +58,7 @@ class PlainChat:
         self._seeded = plan.seeded
         self._notices = plan.notices
         self._conversation = Conversation(plan.system)
-        self._told: set[str] = set()
+        self._told = set(plan.told)
         self._terminal = sys.stdin.isatty()
         self._commands: dict[str, Callable[[str], None]] = {
             "mode": self._set_mode,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from edgespec.errors import EdgeSpecError, ModelFileError, ModelLoadError
-from edgespec.settings import ALL_LAYERS, RULES, Rule, Settings, load_settings
+from edgespec.settings import RULES, Rule, Settings, load_settings
+from edgespec.types import AUTO_LAYERS
 
 if TYPE_CHECKING:
     from edgespec.engine.client import Engine
@@ -48,7 +49,7 @@ def model_options(command: _Command) -> _Command:
 def _option(key: str, rule: Rule) -> Callable[[_Command], _Command]:
     name = "--" + key.replace("_", "-")
     default = getattr(Settings(), key)
-    text = rule.summary if not default or default == ALL_LAYERS else f"{rule.summary} [default: {default}]"
+    text = rule.summary if not default or default == AUTO_LAYERS else f"{rule.summary} [default: {default}]"
     if rule.shape == "true|false":
         negative = "--no-" + name[2:]
         return click.option(f"{name}/{negative}", key, default=None, help=text)
@@ -73,6 +74,7 @@ class Plan:
         seeded: did the user give a seed?
         allow_fallback: go on without what cannot be used.
         notices: sentences the user should read before anything happens.
+        told: sentences the user has read already, before the models were loaded.
     """
 
     load: LoadOptions
@@ -82,6 +84,7 @@ class Plan:
     seeded: bool
     allow_fallback: bool
     notices: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
 
 
 def make_plan(flags: dict[str, Any]) -> Plan:
@@ -105,6 +108,9 @@ def make_plan(flags: dict[str, Any]) -> Plan:
         cache_type_v=settings.cache_type_v,
         flash_attention=settings.flash_attention,
         safe_mode=settings.safe_mode,
+        draft_n_ctx=settings.draft_ctx,
+        draft_cache_type=settings.draft_cache_type or "",
+        draft_gpu_layers=settings.draft_gpu_layers,
     )
     generate = GenerateOptions(
         mode=mode,
@@ -129,17 +135,40 @@ def open_engine(plan: Plan) -> tuple[Engine, Plan]:
     from edgespec.engine.client import Engine
 
     try:
+        plan = say_what_fits_badly(plan)
         engine = Engine(plan.load)
     except EdgeSpecError as error:
         if not plan.allow_fallback or plan.load.draft is None:
             raise
-        plan = without_draft(plan, error)
+        plan = say_what_fits_badly(without_draft(plan, error))
         engine = Engine(plan.load)
     try:
         return engine, settle_mode(plan, engine.loaded.modes)
     except BaseException:
         engine.close()
         raise
+
+
+def say_what_fits_badly(plan: Plan) -> Plan:
+    """Tell at once what is too large for this machine, since loading it may take long; the plan with that noted.
+
+    Where there may be a device, the engine tells: it has to ask for its memory anyway, and asking takes a second here.
+    Raises ModelLoadError for what cannot fit at all.
+    """
+    from edgespec.cli.output import say
+    from edgespec.hardware import may_have_device, memory_bytes
+    from edgespec.models.fit import Machine
+    from edgespec.placement import memory_notices
+
+    if may_have_device():
+        return plan
+    try:
+        notices = memory_notices(plan.load, Machine(memory_bytes()[0]))
+    except ModelFileError:
+        return plan  # the engine finds the same fault, and whoever opens it decides what follows
+    for notice in notices:
+        say(notice)
+    return replace(plan, told=notices)
 
 
 def settle_mode(plan: Plan, modes: Mapping[Mode, str | None]) -> Plan:

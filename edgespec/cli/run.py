@@ -86,7 +86,8 @@ def _answer(engine: Engine, plan: Plan, request: str | tuple[Message, ...], *, a
     events = engine.generate(request, plan.generate)  # from here on there is something to cancel
     with cancel_on_interrupt(engine.cancel):
         for notice in (*plan.notices, *engine.loaded.notices):
-            say(notice)
+            if notice not in plan.told:
+                say(notice)
         for event in events:
             match event:
                 case m.RoundDone():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from edgespec.chat import PromptBuilder
 from edgespec.engine import messages as m
+from edgespec.engine.devices import decide_placement
 from edgespec.llama.library import library
 from edgespec.llama.model import LlamaModel
 from edgespec.llama.session import LlamaSession
@@ -110,6 +111,8 @@ def load_models(options: m.LoadOptions) -> Models:
     if options.draft is not None:
         draft_file = check_file(options.draft)
         check_pair(target_file.header, draft_file.header)
+    placement = decide_placement(options, target_file, draft_file)
+    options = placement.options
     target = OpenModel.load(target_file, options, options.n_ctx, m.MAX_DRAFT_LENGTH)
     draft = None
     try:
@@ -124,7 +127,7 @@ def load_models(options: m.LoadOptions) -> Models:
             safe_mode=options.safe_mode,
             library=library().version,
             load_seconds=perf_counter() - started,
-            notices=tuple(_notices(target, draft)),
+            notices=(*placement.notices, *_notices(target, draft)),
         )
     except BaseException:
         if draft is not None:
@@ -136,9 +139,16 @@ def load_models(options: m.LoadOptions) -> Models:
 
 def _load_draft(file: CheckedModel, options: m.LoadOptions, target: OpenModel) -> OpenModel:
     """A draft model needs no more context than its target, and drafts badly behind what it was trained for."""
-    trained = file.header.context_length or target.session.n_ctx
+    n_ctx = min(target.session.n_ctx, options.draft_n_ctx or target.session.n_ctx)
+    n_ctx = min(n_ctx, file.header.context_length or n_ctx)
+    own = replace(
+        options,
+        gpu_layers=options.gpu_layers if options.draft_gpu_layers is None else options.draft_gpu_layers,
+        cache_type_k=options.draft_cache_type or options.cache_type_k,
+        cache_type_v=options.draft_cache_type or options.cache_type_v,
+    )
     # Its passes have one or two rows: a step, with the one token that a round may leave to catch up on.
-    return OpenModel.load(file, options, min(target.session.n_ctx, trained), max_draft=1)
+    return OpenModel.load(file, own, n_ctx, max_draft=1)
 
 
 def chunk_length(n_params: int, n_batch: int, gpu_layers: int) -> int:
@@ -174,9 +184,8 @@ def _notices(target: OpenModel, draft: OpenModel | None) -> list[str]:
     if draft is None:
         return notices
     if draft.session.n_ctx < n_ctx:
-        notices.append(
-            f"The draft model was trained for {draft.session.n_ctx:,} tokens: behind them it drafts nothing."
-        )
+        why = "was trained for" if draft.session.n_ctx == draft.model.n_ctx_train else "has a context of"
+        notices.append(f"The draft model {why} {draft.session.n_ctx:,} tokens: behind them it drafts nothing.")
     share = draft.model.size_bytes / max(1, target.model.size_bytes)
     if share > LARGEST_DRAFT_SHARE:
         notices.append(

@@ -32,11 +32,13 @@ class LoadOptions:
         target: path of the target GGUF.
         draft: path of the draft model's GGUF, if any.
         n_ctx: context length in tokens; 0 takes the model's own, at most 8,192.
-        gpu_layers: layers to offload; -1 for all.
+        gpu_layers: layers to offload; ALL_LAYERS, or AUTO_LAYERS for as many as fit, at the expense of the draft
+            model's context, cache and place first.
         threads: 0 takes the number of physical cores.
         cache_type_k, cache_type_v: element type of the KV cache: f16, q8_0 or q4_0.
         flash_attention: auto, on or off.
         safe_mode: load without repacked weights, for machines where those kernels crash.
+        draft_n_ctx, draft_cache_type, draft_gpu_layers: the same for the draft model; 0, "" and None take the target's.
     """
 
     target: str
@@ -49,6 +51,9 @@ class LoadOptions:
     cache_type_v: str = "f16"
     flash_attention: str = "auto"
     safe_mode: bool = False
+    draft_n_ctx: int = 0
+    draft_cache_type: str = ""
+    draft_gpu_layers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

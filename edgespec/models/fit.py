@@ -197,13 +197,13 @@ def _steps(
         short = max(1024, setup.n_ctx // 4)
         if short < (setup.draft_n_ctx or setup.n_ctx):
             setup = replace(setup, draft_n_ctx=short)
-            yield f"A context of {short:,} tokens for the draft model", setup, True
+            yield f"A context of {short:,} tokens for the draft model (`--draft-ctx {short}`)", setup, True
         if (setup.draft_cache_type or setup.cache_type_k) == "f16":
             setup = replace(setup, draft_cache_type="q8_0")
-            yield "A q8_0 cache for the draft model", setup, True
+            yield "A q8_0 cache for the draft model (`--draft-cache-type q8_0`)", setup, True
         if setup.draft_gpu_layers:
             setup = replace(setup, draft_gpu_layers=0)
-            yield "The draft model on the CPU", setup, True
+            yield "The draft model on the CPU (`--draft-gpu-layers 0`)", setup, True
     if setup.gpu_layers:
         fewer = most_layers(target, draft, setup, machine)
         setup = replace(setup, gpu_layers=fewer)
@@ -229,24 +229,41 @@ def most_layers(target: MemoryShape, draft: MemoryShape | None, setup: Setup, ma
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What `--gpu-layers auto` decided: the setup, whether the draft model stays, and what was changed for it."""
+    """What `--gpu-layers auto` decided, and what was changed for it."""
 
     setup: Setup
-    with_draft: bool
     changes: tuple[str, ...]
 
 
-def place(target: MemoryShape, draft: MemoryShape | None, setup: Setup, machine: Machine) -> Placement:
-    """`--gpu-layers auto`: all on the device if that fits, else the remedies in order; without a device the CPU."""
+def place(
+    target: MemoryShape, draft: MemoryShape | None, setup: Setup, machine: Machine, *, draft_layers: int | None = None
+) -> Placement:
+    """`--gpu-layers auto`: all on the device if that fits, else the remedies in order; without a device the CPU.
+
+    Only remedies that take nothing away from the target are applied, and none that undoes what `setup` or
+    `draft_layers` asks for the draft model. What is left may still not fit.
+    """
     if machine.device_free is None:
-        return Placement(replace(setup, gpu_layers=0, draft_gpu_layers=0), draft is not None, ())
-    wanted = replace(
-        setup,
-        gpu_layers=target.layers + 1,
-        draft_gpu_layers=draft.layers + 1 if draft is not None else 0,
-    )
-    steps = remedies(target, draft, wanted, machine)
-    if not steps:
-        return Placement(wanted, draft is not None, ())
-    last = steps[-1]
-    return Placement(last.setup, last.with_draft, tuple(step.sentence for step in steps))
+        return Placement(replace(setup, gpu_layers=0, draft_gpu_layers=0), ())
+    wanted = replace(setup, gpu_layers=target.layers + 1, draft_gpu_layers=0)
+    if draft is not None:
+        wanted = replace(wanted, draft_gpu_layers=draft.layers + 1 if draft_layers is None else draft_layers)
+    changes: tuple[str, ...] = ()
+    best = wanted
+    for step in remedies(target, draft, wanted, machine):
+        kept = (step.with_draft, step.setup.n_ctx, step.setup.cache_type_k)
+        if kept != (draft is not None, wanted.n_ctx, wanted.cache_type_k):
+            break
+        tried = replace(
+            step.setup,
+            draft_n_ctx=setup.draft_n_ctx or step.setup.draft_n_ctx,
+            draft_cache_type=setup.draft_cache_type or step.setup.draft_cache_type,
+            draft_gpu_layers=step.setup.draft_gpu_layers if draft_layers is None else draft_layers,
+        )
+        if tried.gpu_layers != wanted.gpu_layers:
+            tried = replace(tried, gpu_layers=most_layers(target, draft, tried, machine))
+        if tried != best:
+            best, changes = tried, (*changes, step.sentence)
+    if estimate(target, draft, best).device > machine.device_budget:
+        best = replace(best, gpu_layers=most_layers(target, draft, best, machine))
+    return Placement(best, changes)

@@ -9,6 +9,7 @@ import pytest
 from edgespec.engine import loading
 from edgespec.engine import messages as m
 from edgespec.llama.library import library
+from edgespec.models.shards import CheckedModel
 
 pytestmark = pytest.mark.model
 
@@ -24,3 +25,27 @@ def test_layers_asked_onto_a_device_that_is_not_there_do_not_lengthen_prompt_pas
         assert models.target.session.chunk == loading.SHORTEST_CHUNK
     finally:
         models.close()
+
+
+def test_the_draft_model_is_loaded_as_its_own_options_say(
+    tiny_target: Path, tiny_draft: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[m.LoadOptions] = []
+    load = loading.OpenModel.load
+
+    def remember(file: CheckedModel, options: m.LoadOptions, n_ctx: int, max_draft: int) -> loading.OpenModel:
+        asked.append(options)
+        return load(file, options, n_ctx, max_draft)
+
+    monkeypatch.setattr(loading.OpenModel, "load", remember)
+    own = {"draft_n_ctx": 64, "draft_cache_type": "q8_0", "draft_gpu_layers": 1}
+    models = loading.load_models(m.LoadOptions(str(tiny_target), str(tiny_draft), n_ctx=256, threads=1, **own))
+    try:
+        assert models.draft is not None
+        assert (models.target.session.n_ctx, models.draft.session.n_ctx) == (256, 64)
+        assert "The draft model has a context of 64 tokens: behind them it drafts nothing." in models.loaded.notices
+    finally:
+        models.close()
+    target, draft = asked
+    assert (target.cache_type_k, target.cache_type_v, target.gpu_layers) == ("f16", "f16", 0)
+    assert (draft.cache_type_k, draft.cache_type_v, draft.gpu_layers) == ("q8_0", "q8_0", 1)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cli_fakes import Cli
 from fake_host import echo, loaded, reply, send, starts_of
+from tiny_gguf_bytes import model as tiny_model
 
 from edgespec.cli import options
 from edgespec.cli.options import Plan
 from edgespec.engine import messages as m
+from edgespec.models.fit import Machine
+from edgespec.placement import memory_notices
 from edgespec.settings import RULES
-from edgespec.types import Mode
+from edgespec.types import ALL_LAYERS, AUTO_LAYERS, Mode
 
 Scripted = Callable[..., list[str]]
 
@@ -22,6 +26,9 @@ REFUSED = {
     "--draft-length": ["-1", "33", "x", "1.5"],
     "--ctx": ["-1", "x"],
     "--gpu-layers": ["-1", "some"],
+    "--draft-ctx": ["-1", "x"],
+    "--draft-cache-type": ["f8", ""],
+    "--draft-gpu-layers": ["-1", "auto"],
     "--threads": ["-1", "x", "1025"],
     "--temperature": ["-0.1", "nan", "inf", "x"],
     "--top-k": ["-1"],
@@ -49,6 +56,9 @@ def test_values_out_of_range_are_refused_not_clamped(cli: Cli, model: str, flag:
 CHANGES = {
     "ctx": (("--ctx", "512"), "n_ctx"),
     "gpu_layers": (("--gpu-layers", "3"), "gpu_layers"),
+    "draft_ctx": (("--draft-ctx", "512"), "draft_n_ctx"),
+    "draft_cache_type": (("--draft-cache-type", "q8_0"), "draft_cache_type"),
+    "draft_gpu_layers": (("--draft-gpu-layers", "all"), "draft_gpu_layers"),
     "threads": (("--threads", "3"), "threads"),
     "cache_type_k": (("--cache-type-k", "q8_0"), "cache_type_k"),
     "cache_type_v": (("--cache-type-v", "q8_0"), "cache_type_v"),
@@ -214,3 +224,76 @@ def test_a_mode_that_the_model_cannot_run_is_an_error_only_if_asked_for(
     assert by_default.code == 0
     assert "PLAIN" in by_default.out
     assert "in plain mode" in by_default.err
+
+
+# Memory
+
+
+@pytest.fixture
+def large_model(tmp_path: Path) -> str:
+    """A model whose context takes some gigabytes, in a file of a few bytes."""
+    tiny = tiny_model(llama__block_count=32, llama__context_length=8192, llama__attention__key_length=1024,
+                      llama__attention__value_length=1024)  # fmt: skip
+    path = tmp_path / "large.gguf"
+    path.write_bytes(tiny.bytes())
+    return str(path)
+
+
+def give_memory(monkeypatch: pytest.MonkeyPatch, gigabytes: float, *, device: bool = False) -> None:
+    monkeypatch.setattr("edgespec.hardware.memory_bytes", lambda: (int(gigabytes * 1e9), 0))
+    monkeypatch.setattr("edgespec.hardware.may_have_device", lambda: device)
+
+
+def test_layers_are_chosen_by_what_fits_unless_the_user_says_how_many(
+    cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def layers(*arguments: str) -> int:
+        return plan_of(cli, monkeypatch, "--model", model, *arguments).load.gpu_layers
+
+    assert layers() == AUTO_LAYERS
+    assert layers("--gpu-layers", "all") == ALL_LAYERS
+    monkeypatch.setenv("EDGESPEC_GPU_LAYERS", "0")
+    assert layers() == 0
+    assert layers("--gpu-layers", "auto") == AUTO_LAYERS
+
+
+def test_a_model_that_cannot_fit_is_refused_before_the_engine_starts(
+    cli: Cli, scripted: Scripted, large_model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = scripted()
+    give_memory(monkeypatch, 0.5)
+    result = cli("run", "Hi", "--model", large_model, "--ctx", "8192")
+    assert result.code == 1
+    assert "at 8,192 tokens of context; this machine has 500 MB." in result.err
+    assert "A context of 4,096 tokens (`--ctx 4096`)" in result.err
+    assert starts_of(command) == []
+
+
+def test_a_machine_that_is_nearly_too_small_is_mentioned_once(
+    cli: Cli, scripted: Scripted, large_model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_memory(monkeypatch, 3.2)
+    (tight,) = memory_notices(m.LoadOptions(large_model), Machine(3_200_000_000))
+    scripted(load=[send(replace(loaded(), notices=(tight,)))], replies=[reply("a")])
+    result = cli("run", "Hi", "--model", large_model)
+    assert (result.code, result.err.count("It is tight")) == (0, 1)
+
+
+def test_a_draft_model_that_leaves_no_room_is_left_out_where_that_is_allowed(
+    cli: Cli, scripted: Scripted, large_model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = scripted(replies=[reply("a", mode=Mode.AUTO)])
+    give_memory(monkeypatch, 3.2)
+    result = cli("run", "Hi", "--model", large_model, "--draft", large_model, "--allow-fallback")
+    assert result.code == 0
+    assert "Going on without the draft model" in result.err
+    assert [start["draft"] for start in starts_of(command)] == [None]
+
+
+def test_where_there_may_be_a_device_the_engine_judges(
+    cli: Cli, scripted: Scripted, large_model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = scripted(replies=[reply("a")])
+    give_memory(monkeypatch, 0.5, device=True)
+    assert cli("run", "Hi", "--model", large_model).code == 0
+    assert starts_of(command)

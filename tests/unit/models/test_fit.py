@@ -173,7 +173,6 @@ def test_remedies_come_in_order_each_with_its_number_until_it_fits() -> None:
 def test_auto_puts_everything_on_a_device_with_room() -> None:
     found = place(shape(), shape(4, each=MIB), Setup(), Machine(10**12, 10**11))
     assert (found.setup.gpu_layers, found.setup.draft_gpu_layers) == (11, 5)
-    assert found.with_draft
     assert found.changes == ()
 
 
@@ -188,8 +187,16 @@ def test_auto_gives_up_the_drafts_comfort_before_the_targets_layers() -> None:
     half = place(target, draft, Setup(n_ctx=8192), Machine(10**12, free // 2))
     assert half.setup.draft_gpu_layers == 0
     assert 0 < half.setup.gpu_layers < 21
-    assert half.with_draft
     assert len(half.changes) == 4
+
+
+def test_auto_takes_nothing_from_the_target_and_undoes_nothing_that_was_asked_for() -> None:
+    target, draft = shape(20), shape(20, each=20 * MIB)
+    asked = Setup(n_ctx=8192, draft_n_ctx=8192, draft_cache_type="f16")
+    found = place(target, draft, asked, Machine(10**12, 600_000_000), draft_layers=2)
+    assert (found.setup.draft_n_ctx, found.setup.draft_cache_type, found.setup.draft_gpu_layers) == (8192, "f16", 2)
+    assert (found.setup.n_ctx, found.setup.cache_type_k) == (8192, "f16")
+    assert all("--gpu-layers" in change for change in found.changes)
 
 
 def test_auto_on_a_machine_without_a_device_stays_on_the_cpu() -> None:

@@ -9,9 +9,11 @@ import pytest
 from tiny_gguf_bytes import TinyGguf, model
 
 from edgespec.engine.messages import LoadOptions
-from edgespec.errors import ModelFileError
+from edgespec.errors import ModelFileError, ModelLoadError
 from edgespec.models.fit import Machine, estimate
-from edgespec.placement import choose_layers, memory_notices, setup_of, shapes
+from edgespec.models.units import format_size
+from edgespec.placement import choose_layers, memory_notices, place, setup_of, shapes
+from edgespec.types import AUTO_LAYERS
 
 MB = 1_000_000
 
@@ -31,23 +33,38 @@ def options(tmp_path: Path) -> LoadOptions:
     return LoadOptions(str(tmp_path / "t.gguf"), str(tmp_path / "d.gguf"), n_ctx=2048)
 
 
+def total_of(options: LoadOptions) -> int:
+    found = shapes(options)
+    return estimate(*found, setup_of(options, found[0])).total
+
+
 def test_nothing_is_said_where_everything_fits(options: LoadOptions) -> None:
     assert memory_notices(options, Machine(64_000 * MB)) == ()
 
 
 def test_a_tight_machine_hears_one_sentence(options: LoadOptions) -> None:
-    total = estimate(*shapes(options), setup_of(options, shapes(options)[0])).total
+    total = total_of(options)
     (notice,) = memory_notices(options, Machine(int(total / 0.7)))
     assert "It is tight" in notice
     assert "2,048 tokens of context" in notice
 
 
 def test_a_small_machine_hears_what_helps_with_numbers(options: LoadOptions) -> None:
-    first, second = memory_notices(options, Machine(100 * MB))
-    assert "this machine has 100 MB" in first
-    assert "A context of 1,024 tokens for the draft model: " in second
-    assert "`--mode lookup`" in second
+    memory = int(total_of(options) / 0.9)
+    first, second = memory_notices(options, Machine(memory))
+    assert f"this machine has {format_size(memory)}" in first
+    assert "may fail" in first
+    assert "A context of 1,024 tokens for the draft model (`--draft-ctx 1024`): " in second
     assert "MB" in second
+
+
+def test_what_cannot_fit_at_all_is_refused_with_every_remedy_in_order(options: LoadOptions) -> None:
+    with pytest.raises(ModelLoadError, match="this machine has 100 MB") as caught:
+        memory_notices(options, Machine(100 * MB))
+    hint = caught.value.hint
+    places = [hint.index(part) for part in ("--draft-ctx", "--draft-cache-type", "--mode lookup", "--cache-type-k")]
+    assert places == sorted(places)
+    assert "That is still too much. Choose a smaller model" in hint
 
 
 def test_layers_asked_for_without_a_device_count_as_main_memory(options: LoadOptions) -> None:
@@ -56,8 +73,14 @@ def test_layers_asked_for_without_a_device_count_as_main_memory(options: LoadOpt
 
 
 def test_a_device_that_is_too_small_is_mentioned(options: LoadOptions) -> None:
-    first, *_ = memory_notices(replace(options, gpu_layers=-1), Machine(64_000 * MB, 510 * MB))
-    assert "its device 510 MB free" in first
+    everything = replace(options, gpu_layers=-1)
+    device = estimate(*shapes(everything), setup_of(everything, shapes(options)[0])).device
+    first, *_ = memory_notices(everything, Machine(64_000 * MB, device))
+    assert "MB of it on the device" in first
+    assert f"its device {format_size(device)} free" in first
+    with pytest.raises(ModelLoadError, match="its device 50 MB free") as caught:
+        memory_notices(everything, Machine(64_000 * MB, 50 * MB))
+    assert "on the device (`--gpu-layers 0`)" in caught.value.hint
 
 
 def test_auto_takes_the_most_layers_that_fit(options: LoadOptions) -> None:
@@ -67,6 +90,30 @@ def test_auto_takes_the_most_layers_that_fit(options: LoadOptions) -> None:
     some = choose_layers(options, Machine(64_000 * MB, 660 * MB))
     assert 0 < some.gpu_layers < 9
     assert memory_notices(some, Machine(64_000 * MB, 660 * MB)) == ()
+
+
+def test_auto_says_what_it_changed_and_keeps_what_was_asked_for(options: LoadOptions) -> None:
+    card = Machine(64_000 * MB, 640 * MB)
+    placed = place(replace(options, gpu_layers=AUTO_LAYERS), *shapes(options), card)
+    assert (placed.options.draft_n_ctx, placed.options.draft_cache_type) == (1024, "q8_0")
+    assert placed.options.draft_gpu_layers == 0
+    (notice,) = placed.notices
+    assert "To fit the device (640 MB free): A context of 1,024 tokens for the draft model" in notice
+    asked = replace(options, gpu_layers=AUTO_LAYERS, draft_n_ctx=2000, draft_cache_type="q4_0", draft_gpu_layers=1)
+    placed = place(asked, *shapes(asked), card)
+    kept = placed.options
+    assert (kept.draft_n_ctx, kept.draft_cache_type, kept.draft_gpu_layers) == (2000, "q4_0", 1)
+    assert memory_notices(kept, card) == ()
+
+
+def test_auto_quantises_no_cache_where_flash_attention_is_off(options: LoadOptions) -> None:
+    asked = replace(options, gpu_layers=AUTO_LAYERS, flash_attention="off")
+    assert place(asked, *shapes(asked), Machine(64_000 * MB, 640 * MB)).options.draft_cache_type == ""
+
+
+def test_what_the_draft_model_is_given_counts(options: LoadOptions) -> None:
+    less = [total_of(replace(options, **change)) for change in ({"draft_n_ctx": 512}, {"draft_cache_type": "q4_0"})]
+    assert max(less) < total_of(options)
 
 
 def test_no_context_asked_for_means_the_models_own(options: LoadOptions) -> None:
