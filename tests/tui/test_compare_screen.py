@@ -13,12 +13,13 @@ from edgespec_tui.race import Race
 from edgespec_tui.screens.chat import ChatScreen
 from edgespec_tui.screens.compare import CompareScreen, Tick
 from edgespec_tui.screens.compare_setup import CompareSetup, offered, usual
+from edgespec_tui.widgets.mode_list import ModeList
 from edgespec_tui.widgets.race_pane import RacePane
 from edgespec_tui.widgets.results import Grid, fitting
 from scripted_engine import CODE, Step, done, loaded, reply, round_done
 from test_chat_screen import ready
 from textual.pilot import Pilot
-from textual.widgets import Input, OptionList, SelectionList, Static, TextArea
+from textual.widgets import Input, OptionList, Static, TextArea
 
 from edgespec.comparison import Run
 from edgespec.contestants import PLAIN
@@ -181,10 +182,19 @@ async def test_modes_that_cannot_run_say_why_and_cannot_be_chosen(make_app: Make
     async with app.run_test(size=(120, 40)) as pilot:
         await ready(pilot)
         await pilot.press("f4")
-        modes = pilot.app.screen.query_one("#modes", SelectionList)
+        modes = pilot.app.screen.query_one(ModeList)
         lines = [str(modes.get_option_at_index(i).prompt) for i in range(modes.option_count)]
-        assert any("draft" in line and "No draft model is loaded" in line for line in lines)
-        assert [offered(4)[i] for i in sorted(modes.selected)] == list(usual(loaded(), 4))
+        assert any("[ ] draft" in line and "No draft model is loaded" in line for line in lines)
+        assert modes.chosen == usual(loaded(), 4)
+        modes.focus()
+        modes.highlighted = 3
+        await pilot.press("space")
+        assert modes.chosen == usual(loaded(), 4)
+        modes.highlighted = 1
+        await pilot.press("space", "f4")
+        assert modes.chosen == (PLAIN,) and "Choose plain and one" in str(
+            pilot.app.screen.query_one("#remark", Static).render()
+        )
 
 
 async def test_a_text_of_ones_own_and_numbers_are_checked_before_anything_runs(make_app: MakeApp) -> None:
@@ -252,9 +262,9 @@ def test_a_race_without_runs_stands_still() -> None:
 
 
 def test_columns_give_way_in_order_where_they_do_not_fit() -> None:
-    heads = ("mode", "tok/s", "accepted/drafted", "α", "passes", "first token")
-    lines = [heads, ("plain", "1.0", "-", "-", "9", "0.1 s")]
-    assert list(fitting(lines, 80)) == [0, 1, 2, 3, 4, 5]
-    assert list(fitting(lines, 43)) == [0, 1, 2, 3, 4]
-    assert list(fitting(lines, 10)) == [0, 1]
+    heads = ("mode", "tok/s", "accepted", "α", "passes", "first")
+    lines = [heads, ("plain", "1.0 (0.9..1.1)", "-", "-", "9", "0.1 s")]
+    shown = [[cell.strip() for cell in fitting(lines, width)[0]] for width in (80, 50, 42, 35, 10)]
+    assert [len(cells) for cells in shown] == [6, 6, 5, 4, 2]
+    assert "(0.9..1.1)" in fitting(lines, 35)[1][1] and "(" not in fitting(lines, 20)[1][1]
     assert PLAIN in offered(32) and len({contestant.name for contestant in offered(32)}) == 6

@@ -28,7 +28,7 @@ from edgespec.compare import (
     RunRound,
     RunStarted,
 )
-from edgespec.comparison import Comparison, Step
+from edgespec.comparison import Comparison
 from edgespec.conclusion import Conclusion
 from edgespec.contestants import PLAIN, Contestant
 from edgespec.engine.messages import GenerateOptions, Loaded
@@ -68,17 +68,17 @@ class CompareScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = HEIGHTS
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "play", "Play/pause", key_display="space", tooltip="Play, pause, or play again"),
-        Binding("left", "scrub(-1)", "Back", key_display="←→", tooltip="Earlier in the replay"),
-        Binding("right", "scrub(1)", "Forward", show=False, tooltip="Later in the replay"),
-        Binding("home", "scrub(-100)", "To the start", show=False, tooltip="To the start of the replay"),
-        Binding("end", "scrub(100)", "To the end", show=False, tooltip="To the end of the replay"),
+        Binding("space", "play", "Play", key_display="space", tooltip="Play, pause, or play again"),
+        Binding("left", "scrub(-1)", "Scrub", key_display="←→", priority=True, tooltip="Earlier in the replay"),
+        Binding("right", "scrub(1)", "Forward", show=False, priority=True, tooltip="Later in the replay"),
+        Binding("home", "scrub(-100)", "To the start", show=False, priority=True, tooltip="To the start of the replay"),
+        Binding("end", "scrub(100)", "To the end", show=False, priority=True, tooltip="To the end of the replay"),
         Binding("s", "speed", "Speed", tooltip="Replay slower or faster"),
-        Binding("r", "run", "Run again", tooltip="Measure the same once more"),
-        Binding("p,f4", "setup", "Prompt, modes", key_display="p", tooltip="Choose another prompt or other modes"),
+        Binding("r", "run", "Again", tooltip="Measure the same once more"),
+        Binding("p,f4", "setup", "Choose", key_display="p", tooltip="Choose another prompt or other modes"),
         Binding("e", "export", "Export", tooltip="Write JSON and Markdown into the current folder"),
         Binding("f1", "app.help", "Help", tooltip="Keys, marks and figures explained"),
-        Binding("escape", "back", "Stop/back", key_display="esc", tooltip="Stop measuring, or go back to the chat"),
+        Binding("escape", "back", "Back", key_display="esc", tooltip="Stop measuring, or go back to the chat"),
     ]
 
     def __init__(
@@ -287,8 +287,10 @@ class CompareScreen(Screen[None]):
             pane.show(run.steps[:count])
             pane.running(count < len(run.steps))
             place = race.place(run)
-            took = "" if place is None else f"{run.seconds:.1f} s · first" if place == 1 else f"{run.seconds:.1f} s"
-            pane.say(_figures(run.steps[:count], score.decode.median if score.decode else None), took)
+            done = "" if place is None else f" · {run.seconds:.1f} s" + (" · first" if place == 1 else "")
+            tokens = sum(len(step.tokens) for step in run.steps[:count])
+            rate = "" if score.decode is None else f"{score.decode.median:.1f} tok/s · "
+            pane.say(f"{rate}{tokens} tokens", f"{_count(count, 'pass', 'passes')}{done}")
             ratio = f"  {score.ratio.median:.2f}x plain" if score.ratio is not None and contestant != PLAIN else ""
             pane.border_title = Content(name_of(contestant) + ratio)
             pane.set_class(score.conclusion is Conclusion.FASTER, "-faster")
@@ -359,8 +361,5 @@ class CompareScreen(Screen[None]):
             self.dismiss()
 
 
-def _figures(steps: tuple[Step, ...], rate: float | None) -> str:
-    """Tokens so far, passes, what was accepted, and the measured speed."""
-    tokens = sum(len(step.tokens) for step in steps)
-    speed = f"{rate:.1f} tok/s · " if rate is not None else ""
-    return f"{speed}{tokens} tokens in {len(steps)} passes"
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

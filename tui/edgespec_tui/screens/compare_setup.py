@@ -10,15 +10,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Input, OptionList, SelectionList, Static, TextArea
-from textual.widgets.selection_list import Selection
+from textual.widgets import Footer, Input, OptionList, Static, TextArea
 
 from edgespec.contestants import PLAIN, Contestant
 from edgespec.engine.messages import MAX_DRAFT_LENGTH, Loaded
 from edgespec.prompts import OWN, Prompt, built_in_prompts
 from edgespec.types import Mode
 from edgespec_tui.text import one_line
-from edgespec_tui.widgets.race_pane import name_of
+from edgespec_tui.widgets.mode_list import ModeList
 
 MOST = 4
 """Panes that can be read beside each other."""
@@ -57,7 +56,6 @@ class CompareSetup(ModalScreen[CompareChoice | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f4,ctrl+s", "start", "Start", key_display="f4", priority=True, tooltip="Measure these modes"),
         Binding("tab", "app.focus_next", "Next field", key_display="tab"),
-        Binding("space", "nothing", "Mode on/off", key_display="space"),
         Binding("escape", "dismiss", "Back", key_display="esc", tooltip="Measure nothing"),
     ]
 
@@ -68,23 +66,23 @@ class CompareSetup(ModalScreen[CompareChoice | None]):
         chosen = choice.contestants if choice is not None else usual(loaded, draft_length)
         self._chosen = {contestant for contestant in chosen if contestant in self._offered}
         self._choice = choice
-        asked = [Prompt("this-chat", "the last message of this chat", OWN, question)] if question else []
-        self._own = Prompt("own-text", "a text of your own, written below", OWN, "")
+        asked = [Prompt("this-chat", "this chat's last message", OWN, question)] if question else []
+        self._own = Prompt("own-text", "write your own text", OWN, "")
         self._prompts = [*asked, *built_in_prompts(), self._own]
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="setup", can_focus=False):
-            yield Static(Content("Each mode runs alone, from empty caches, in turns. Then all are replayed together."))
+            yield Static(Content("Each mode runs alone, in turns; then all are replayed together."))
             with Horizontal(id="lists"):
                 with Vertical(id="prompt-side"):
                     yield Static(Content("Prompt"), classes="heading")
                     yield OptionList(*map(self._prompt_line, self._prompts), id="prompts", markup=False, compact=True)
                 with Vertical(id="mode-side"):
-                    yield Static(Content(f"Modes, up to {MOST}"), classes="heading")
-                    yield SelectionList[int](*self._selections(), id="modes", compact=True)
+                    yield Static(Content(f"Modes, up to {MOST}; space: on or off"), classes="heading")
+                    yield ModeList(self._offered, self._chosen, self._loaded.modes)
                     for name, value, words in (
-                        ("repeats", self._choice.repeats if self._choice else 3, "of each mode; 3 show the noise"),
-                        ("tokens", self._choice.max_tokens if self._choice else 128, "at most in a reply"),
+                        ("repeats", self._choice.repeats if self._choice else 3, "of each; 3 or more"),
+                        ("tokens", self._choice.max_tokens if self._choice else 128, "at most a reply"),
                     ):
                         with Horizontal(classes="row"):
                             yield Static(Content(name.capitalize()), classes="name")
@@ -96,16 +94,6 @@ class CompareSetup(ModalScreen[CompareChoice | None]):
 
     def _prompt_line(self, prompt: Prompt) -> Content:
         return Content.assemble((f"{prompt.id:<12}", "$text-accent"), " ", one_line(prompt.title))
-
-    def _selections(self) -> list[Selection[int]]:
-        lines = []
-        for i, contestant in enumerate(self._offered):
-            reason = self._loaded.modes.get(contestant.mode)
-            words = "the others are measured against it" if contestant == PLAIN else one_line(reason or "")
-            text = Content.assemble(f"{name_of(contestant):<12}", (words, "$foreground-muted"))
-            disabled = reason is not None or contestant == PLAIN
-            lines.append(Selection(text, i, contestant in self._chosen or contestant == PLAIN, disabled=disabled))
-        return lines
 
     def on_mount(self) -> None:
         prompts = self.query_one("#prompts", OptionList)
@@ -140,9 +128,6 @@ class CompareSetup(ModalScreen[CompareChoice | None]):
     def on_input_submitted(self) -> None:
         self.action_start()
 
-    def action_nothing(self) -> None:
-        """Only there to be read: the list of modes takes the key."""
-
     def action_start(self) -> None:
         """Check what was chosen, and leave with it."""
         try:
@@ -158,8 +143,7 @@ class CompareSetup(ModalScreen[CompareChoice | None]):
                 self.query_one("#text").focus()
                 raise ValueError("Write a prompt, or choose one from the list.")
             prompt = Prompt(self._own.id, "own text", OWN, text)
-        chosen = [self._offered[i] for i in self.query_one("#modes", SelectionList).selected]
-        contestants = tuple(contestant for contestant in self._offered if contestant in chosen or contestant == PLAIN)
+        contestants = self.query_one(ModeList).chosen
         if not 2 <= len(contestants) <= MOST:
             self.query_one("#modes").focus()
             raise ValueError(f"Choose plain and one to {MOST - 1} others; space switches a mode on or off.")

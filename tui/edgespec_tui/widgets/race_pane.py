@@ -36,7 +36,6 @@ class RacePane(Vertical):
 
     def on_mount(self) -> None:
         self.border_title = Content(name_of(self.contestant))
-        self.query_one(VerticalScroll).anchor()
 
     @property
     def shown(self) -> int:
@@ -61,6 +60,7 @@ class RacePane(Vertical):
                 self._flow.add_tokens(i, step.origins, step.texts, step.rejected)
             self._steps += steps
             self._flow.draw(before)
+            self.query_one(VerticalScroll).scroll_end(animate=False)
 
     def show(self, steps: Sequence[Step]) -> None:
         """Draw these steps and no others."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from textual.app import ComposeResult
@@ -17,8 +18,9 @@ from edgespec_tui.text import clean
 from edgespec_tui.widgets.race_pane import name_of
 
 GAP = 2
-LEAST = ("first token", "passes", "α", "accepted/drafted")
-"""Columns that give way, in this order, where the window is too narrow for all."""
+LEAST = ("first", "passes", "α", "accepted")
+"""Columns that give way, in this order, where the window is too narrow for all; ranges go before the last of them."""
+_RANGE = re.compile(r" \(.*\)")
 
 
 class Grid(Static):
@@ -40,24 +42,33 @@ class Grid(Static):
         return max(1, len(self._lines))
 
     def _drawn(self, width: int) -> list[tuple[str, str]]:
-        columns = fitting(self._lines, width)
         drawn = []
-        for i, line in enumerate(self._lines):
-            cells = [
-                line[column].ljust(wide) if not column else line[column].rjust(wide) for column, wide in columns.items()
-            ]
-            drawn.append(((" " * GAP).join(cells), "$foreground-muted" if not i else ""))
+        for i, line in enumerate(fitting(self._lines, width)):
+            drawn.append(((" " * GAP).join(line), "$foreground-muted" if not i else ""))
         return drawn
 
 
-def fitting(lines: Sequence[tuple[str, ...]], width: int) -> dict[int, int]:
-    """Columns that fit into this width, each with its own."""
-    heads = lines[0] if lines else ()
-    columns = {i: max(len(line[i]) for line in lines) for i in range(len(heads))}
-    for name in LEAST:
-        if sum(columns.values()) + GAP * (len(columns) - 1) > width and name in heads:
-            del columns[heads.index(name)]
-    return columns
+def fitting(lines: Sequence[tuple[str, ...]], width: int) -> list[list[str]]:
+    """The table's cells, padded, in as many columns as fit into this width."""
+    shown = [list(line) for line in lines]
+    for name in (*LEAST[:-1], "", LEAST[-1]):
+        if not shown or _width(shown) <= width:
+            break
+        if not name:
+            shown = [[_RANGE.sub("", cell) for cell in line] for line in shown]
+        elif name in shown[0]:
+            place = shown[0].index(name)
+            shown = [line[:place] + line[place + 1 :] for line in shown]
+    wide = _widths(shown)
+    return [[cell.rjust(wide[i]) if i else cell.ljust(wide[i]) for i, cell in enumerate(line)] for line in shown]
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+
+def _width(lines: Sequence[Sequence[str]]) -> int:
+    return sum(_widths(lines)) + GAP * (len(lines[0]) - 1)
 
 
 class Results(VerticalScroll):
@@ -76,7 +87,7 @@ class Results(VerticalScroll):
             lines.append((name_of(score.contestant), *report_words.cells(score)[1:]))
         self.query_one(Grid).fill(lines)
         said = report_words.findings(comparison, comparison.prompts[0].id) + report_words.overall_findings(comparison)
-        sentences = [f"· {clean(sentence)}" for sentence in dict.fromkeys(said)]
+        sentences = [f"· {clean(_renamed(sentence, comparison))}" for sentence in dict.fromkeys(said)]
         self.query_one("#findings", Static).update(Content("\n".join(sentences)))
 
     def clear(self) -> None:
@@ -85,3 +96,9 @@ class Results(VerticalScroll):
         self.query_one("#findings", Static).update(Content(""))
 
 
+def _renamed(sentence: str, comparison: Comparison) -> str:
+    """Call the modes what the panes call them."""
+    for contestant in comparison.contestants:
+        if contestant.draft_length is not None:
+            sentence = re.sub(rf"\b{re.escape(contestant.name)}\b", name_of(contestant), sentence)
+    return sentence
