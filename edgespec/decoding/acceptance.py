@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-FAST = 0.9
-"""How much a reply's earlier observations still count at the next one: a kind of text lasts about ten tokens."""
+FAST = 0.95
+"""How much a reply's earlier observations still count at the next one: a kind of text lasts about twenty tokens."""
 SLOW = 0.998
 """The same for what is kept across replies."""
 FADE = 0.97

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -40,14 +40,14 @@ class CostModel:
         unit: seconds of a one-token target pass now; None as long as nothing was measured.
         step: one draft step, in units.
         prompt_token: one token that the draft model catches up on, in draft steps.
-        calibrated: are there measured widths, or assumptions only?
+        sweeps: how often the widths were measured on purpose.
     """
 
     def __init__(self) -> None:
         self.unit: float | None = None
         self.step = ASSUMED_STEP
         self.prompt_token = ASSUMED_PROMPT_TOKEN
-        self.calibrated = False
+        self.sweeps = 0
         self._buckets: dict[int, Curve] = {0: Curve()}
         self._current = 0
         self._recent: deque[float] = deque(maxlen=RECENT)
@@ -79,12 +79,27 @@ class CostModel:
         """What the draft model's next draft costs beyond its steps if its cache lacks `behind` tokens, in units."""
         return max(0, behind - 1) * self.prompt_token * self.step
 
-    def calibrate(self, seconds: Mapping[int, float], step: float | None, prompt_token: float | None) -> None:
-        """Start from measured passes: seconds by width (1 among them), of a draft step, of a token caught up on."""
-        self.unit = seconds[1]
-        self._buckets = {0: Curve({width: value / self.unit for width, value in seconds.items()})}
-        self._current = 0
-        self.calibrated = True
+    @property
+    def calibrated(self) -> bool:
+        """Are there measured widths, or assumptions only?"""
+        return self.sweeps > 0
+
+    def calibrate(
+        self, sweeps: Sequence[Mapping[int, float]], step: float | None = None, prompt_token: float | None = None
+    ) -> None:
+        """Add measured passes to what is known.
+
+        Args:
+            sweeps: seconds by width, width 1 always among them. Only passes of one sweep are compared with each other.
+            step: seconds of a draft step.
+            prompt_token: seconds of a token that the draft model catches up on.
+        """
+        curve = self.curve
+        for sweep in sweeps:
+            for width, seconds in sweep.items():
+                curve.add(width, seconds / sweep[1])
+        self.sweeps += len(sweeps)
+        self.unit = median(sweep[1] for sweep in sweeps)
         if step is not None:
             self.step = step / self.unit
             if prompt_token is not None:
@@ -125,6 +140,7 @@ class CostModel:
         """Everything worth keeping for the next start."""
         return {
             "unit": self.unit,
+            "sweeps": self.sweeps,
             "step": self.step,
             "prompt_token": self.prompt_token,
             "curves": {str(bucket): curve.to_json() for bucket, curve in self._buckets.items()},
@@ -138,12 +154,13 @@ class CostModel:
             costs.unit = _positive(data["unit"])
             costs.step = _positive(data["step"])
             costs.prompt_token = _positive(data["prompt_token"])
-            costs._buckets = {int(bucket): Curve.from_json(curve) for bucket, curve in data["curves"].items()}
+            costs.sweeps = int(_positive(data["sweeps"]))
+            weight = min(WEIGHT, costs.sweeps)
+            costs._buckets = {int(bucket): Curve.from_json(curve, weight) for bucket, curve in data["curves"].items()}
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a cost model: {error!r}") from None
         if 0 not in costs._buckets:
             raise ValueError("not a cost model: no curve for short contexts")
-        costs.calibrated = True
         return costs
 
 
@@ -154,9 +171,9 @@ class Curve:
     slope; so a step in the curve survives where it was seen.
     """
 
-    def __init__(self, known: Mapping[int, float] | None = None) -> None:
+    def __init__(self, known: Mapping[int, float] | None = None, weight: int = WEIGHT) -> None:
         self._known = {**(known or {}), 1: 1.0}
-        self._samples = {width: deque([value] * WEIGHT, maxlen=SAMPLES) for width, value in self._known.items()}
+        self._samples = {width: deque([value] * weight, maxlen=SAMPLES) for width, value in self._known.items()}
         self._table: list[float] = []
 
     def v(self, width: int) -> float:
@@ -171,7 +188,13 @@ class Curve:
         if width not in self._samples:
             # What the neighbours say is worth something, but less than what was measured here.
             self._samples[width] = deque([self.v(width)], maxlen=SAMPLES)
-        self._samples[width].append(value)
+        self.add(width, value)
+
+    def add(self, width: int, value: float) -> None:
+        """The same, where a width that is new is known by this sample alone."""
+        if width == 1:
+            return
+        self._samples.setdefault(width, deque(maxlen=SAMPLES)).append(value)
         self._known[width] = median(self._samples[width])
         self._table.clear()
 
@@ -188,12 +211,12 @@ class Curve:
         return {str(width): value for width, value in self.points()}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Curve:
-        """The curve that `to_json` described. Raises ValueError if it describes none."""
+    def from_json(cls, data: Mapping[str, Any], weight: int = WEIGHT) -> Curve:
+        """The curve that `to_json` described; each cost counts for `weight` samples. Raises ValueError."""
         known = {int(width): _positive(value) for width, value in data.items()}
         if any(width < 1 for width in known):
             raise ValueError("not a curve: a pass has at least one token")
-        return cls(known)
+        return cls(known, weight)
 
     def _interpolate(self, width: int) -> float:
         known, widths = self._known, sorted(self._known)

@@ -20,46 +20,47 @@ TOKEN = 0
 """Any token costs the same."""
 
 
-def calibrate(target: Session, draft: Session | None, cancelled: Callable[[], bool]) -> CostModel | None:
-    """Costs of target passes and draft steps behind whatever the caches hold; None if cancelled or impossible.
+def calibrate(costs: CostModel, target: Session, draft: Session | None, cancelled: Callable[[], bool]) -> bool:
+    """Add what target passes and draft steps cost, behind whatever the caches hold; False if cancelled or impossible.
 
     The caches are left as they were. What a pass of a new width costs at first (a graph is built) is not counted:
     each is timed at its second go. Every width is timed in turn, then all of them again, so that a disturbance does
     not hit one of them alone.
     """
-    seconds = _time_widths(target, [width for width in WIDTHS if width <= target.max_batch], TARGET_SECONDS, cancelled)
-    if not seconds:
-        return None
+    sweeps = _time_widths(target, [width for width in WIDTHS if width <= target.max_batch], TARGET_SECONDS, cancelled)
+    if not sweeps:
+        return False
     step = prompt_token = None
     if draft is not None:
         steps = _time_widths(draft, [1], DRAFT_SECONDS, cancelled)
         if not steps:
-            return None
-        step = steps[1]
+            return False
+        step = median(sweep[1] for sweep in steps)
         prompt_token = _time_prompt(draft, min(PROMPT_WIDTH, draft.chunk))
-    costs = CostModel()
-    costs.calibrate(seconds, step, prompt_token)
-    return costs
+    costs.at(target.length)
+    costs.calibrate(sweeps, step, prompt_token)
+    return True
 
 
 def _time_widths(
     session: Session, widths: Sequence[int], budget: float, cancelled: Callable[[], bool]
-) -> dict[int, float]:
-    """Median seconds by width: at least of one token, of the others as time allows. Empty if cancelled."""
+) -> list[dict[int, float]]:
+    """Seconds by width, sweep after sweep as time allows, the last one perhaps not whole. Empty if cancelled."""
     base = session.length
+    sweeps: list[dict[int, float]] = []
     if not _can_take_back(session, base, max(widths)):
-        return {}
-    samples: dict[int, list[float]] = {width: [] for width in widths}
+        return sweeps
     started = perf_counter()
     for _ in range(MOST_REPEATS):
+        sweeps.append({})
         for width in widths:
             if cancelled():
-                return {}
+                return []
             _pass(session, base, width)
-            samples[width].append(_pass(session, base, width))
+            sweeps[-1][width] = _pass(session, base, width)
             if perf_counter() - started > budget:
-                return {width: median(found) for width, found in samples.items() if found}
-    return {width: median(found) for width, found in samples.items()}
+                return sweeps
+    return sweeps
 
 
 def _pass(session: Session, base: int, width: int) -> float:

@@ -21,6 +21,11 @@ from edgespec.errors import ModeError
 from edgespec.llama.sampler import make_sampler
 from edgespec.types import Mode
 
+KNOWN = 2
+"""Measurements without which no reply begins in mode auto."""
+SURE = 6
+"""Measurements after which idle time is not used for more: one may have met a machine that was busy."""
+
 
 class Drafting:
     """Makes drafters for one set of models, and keeps what they learned: the lookup index, costs, acceptance."""
@@ -46,15 +51,14 @@ class Drafting:
                 auto = self._auto(options, prompt, cancelled)
                 return auto, auto.policy
 
-    def calibrate(self, cancelled: Callable[[], bool]) -> None:
-        """Measure what passes cost, if that is not known yet and anything depends on it."""
-        if self._knowledge.costs.calibrated or self._models.loaded.modes[Mode.LOOKUP] is not None:
+    def calibrate(self, cancelled: Callable[[], bool], enough: int = SURE) -> None:
+        """Measure what passes cost, if they were not measured often enough yet and anything depends on it."""
+        costs, modes = self._knowledge.costs, self._models.loaded.modes
+        if costs.sweeps >= enough or modes[Mode.LOOKUP] is not None:
             return
         draft = self._models.draft
-        usable = draft is not None and self._models.loaded.modes[Mode.DRAFT] is None
-        costs = calibrate(self._models.target.session, draft.session if draft and usable else None, cancelled)
-        if costs is not None:
-            self._knowledge.costs = costs
+        session = draft.session if draft is not None and modes[Mode.DRAFT] is None else None
+        if calibrate(costs, self._models.target.session, session, cancelled):
             self._knowledge.save()
 
     def remember(self, drafter: Drafter) -> None:
@@ -69,7 +73,7 @@ class Drafting:
 
     def _auto(self, options: m.GenerateOptions, prompt: Sequence[int], cancelled: Callable[[], bool]) -> AutoDrafter:
         modes = self._models.loaded.modes
-        self.calibrate(cancelled)
+        self.calibrate(cancelled, KNOWN)
         params = options.sampling
         drawn = "drawn" if options.draft_sampling and params.temperature > 0 else "likeliest"
         if self._index is None or self._index[0] != options.max_ngram:

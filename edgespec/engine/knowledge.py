@@ -28,7 +28,7 @@ class Knowledge:
     """Costs of passes, and how often drafts are right, by the way of sampling.
 
     Attributes:
-        costs: what passes cost; not `calibrated` as long as nothing was measured.
+        costs: what passes cost; assumptions as long as nothing was measured.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -15,7 +15,7 @@ def test_a_rate_starts_from_its_prior_and_follows_what_it_sees():
     for _ in range(30):
         rate.record(False)
     assert rate.value < 0.1
-    for _ in range(12):
+    for _ in range(20):
         rate.record(True)
     assert rate.value > 0.5
 
@@ -24,7 +24,7 @@ def test_another_reply_starts_from_the_long_run():
     rate = Rate(0.5)
     for i in range(1000):
         rate.record(i % 4 != 0)
-    for _ in range(15):
+    for _ in range(25):
         rate.record(False)
     assert rate.value < 0.4
     rate.forget_reply()

@@ -21,7 +21,8 @@ MACHINES = {"laptop": LAPTOP, "small": SMALL, "flat": FLAT}
 
 def calibrated(machine):
     costs = CostModel()
-    costs.calibrate({n: machine.price(n) for n in (1, 2, 3, 4, 5, 6, 8, 9, 12, 16)}, machine.step, 0.4 * machine.step)
+    widths = {n: machine.price(n) for n in (1, 2, 3, 4, 5, 6, 8, 9, 12, 16)}
+    costs.calibrate([widths] * 5, machine.step, 0.4 * machine.step)
     return costs
 
 

@@ -16,9 +16,9 @@ def round_of(width, seconds, draft_seconds=0.0):
     return Round(0, Draft(drafted), verdict, (0,), (b"",), draft_seconds, seconds, 0.0)
 
 
-def calibrated(**options):
+def calibrated():
     costs = CostModel()
-    costs.calibrate({1: 0.1, 2: 0.13, 4: 0.15, 8: 0.27}, 0.01, 0.004, **options)
+    costs.calibrate([{1: 0.1, 2: 0.13, 4: 0.15, 8: 0.27}] * 5, 0.01, 0.004)
     return costs
 
 
@@ -44,6 +44,15 @@ def test_calibration_gives_ratios():
     assert costs.unit == 0.1 and costs.v(4) == pytest.approx(1.5)
     assert costs.step == pytest.approx(0.1)
     assert costs.catch_up(1) == 0 and costs.catch_up(11) == pytest.approx(10 * 0.4 * 0.1)
+
+
+def test_a_measurement_on_a_busy_machine_is_outvoted_by_later_ones_even_after_a_restart():
+    costs = CostModel()
+    costs.calibrate([{1: 0.1, 2: 0.68, 4: 0.69}])
+    assert costs.v(4) == pytest.approx(6.9)
+    costs = CostModel.from_json(costs.to_json())
+    costs.calibrate([{1: 0.1, 2: 0.13, 4: 0.15}, {1: 0.2, 2: 0.26, 4: 0.30}])
+    assert costs.v(4) == pytest.approx(1.5) and costs.sweeps == 3
 
 
 def test_a_machine_that_slows_down_moves_the_unit_and_no_ratio():
@@ -130,7 +139,7 @@ def test_what_was_learned_survives_in_json():
 @pytest.mark.parametrize(
     "change",
     [
-        {"unit": 0}, {"unit": "x"}, {"unit": None}, {"step": -1}, {"curves": {}}, {"curves": []},
+        {"unit": 0}, {"sweeps": 0}, {"unit": "x"}, {"unit": None}, {"step": -1}, {"curves": {}}, {"curves": []},
         {"curves": {"0": {"2": float("nan")}}}, {"curves": {"0": {"0": 1.0}}}, {"curves": {"0": None}},
     ],
 )  # fmt: skip

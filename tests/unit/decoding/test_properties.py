@@ -102,7 +102,7 @@ def drafters(case, kind, seed):
 def eager():
     """Costs at which drafting always looks good."""
     costs = CostModel()
-    costs.calibrate({1: 1.0, 33: 1.01}, 1e-3, 1e-3)
+    costs.calibrate([{1: 1.0, 33: 1.01}], 1e-3, 1e-3)
     return costs
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgespec.decoding.cost import CostModel
 from edgespec.engine import calibration
 from edgespec.engine.calibration import WIDTHS, calibrate
 from edgespec.engine.knowledge import MOST_KINDS, Knowledge, knowledge_path
@@ -70,8 +71,8 @@ def never() -> bool:
 def test_the_curve_is_measured_without_first_passes_and_the_caches_stay_as_they_were(clock: list[float]) -> None:
     target, draft = TimedSession(clock, 0.001), TimedSession(clock, 0.0001)
     target.tokens, draft.tokens = [1, 2, 3], [4, 5]
-    costs = calibrate(target, draft, never)
-    assert costs is not None and costs.calibrated
+    costs = CostModel()
+    assert calibrate(costs, target, draft, never) and costs.sweeps > 1
     assert costs.unit == pytest.approx(0.001)
     assert dict(costs.curve.points()) == pytest.approx({n: 1 + 0.25 * (n - 1) for n in WIDTHS})
     assert costs.step == pytest.approx(0.1)
@@ -81,8 +82,8 @@ def test_the_curve_is_measured_without_first_passes_and_the_caches_stay_as_they_
 
 def test_a_slow_model_is_measured_at_the_most_telling_widths_only(clock: list[float]) -> None:
     target = TimedSession(clock, 0.1)
-    costs = calibrate(target, None, never)
-    assert costs is not None
+    costs = CostModel()
+    assert calibrate(costs, target, None, never)
     measured = [width for width, _ in costs.curve.points()]
     assert 1 in measured and 4 in measured and len(measured) < len(WIDTHS)
     assert clock[0] < 3
@@ -90,7 +91,7 @@ def test_a_slow_model_is_measured_at_the_most_telling_widths_only(clock: list[fl
 
 def test_calibration_gives_way_to_a_command(clock: list[float]) -> None:
     target = TimedSession(clock, 0.001)
-    assert calibrate(target, None, lambda: target.passes > 3) is None
+    assert not calibrate(CostModel(), target, None, lambda: target.passes > 3)
     assert target.passes <= 6 and target.tokens == []
 
 
@@ -98,17 +99,15 @@ def test_a_full_cache_or_one_that_cannot_be_cut_is_left_alone(clock: list[float]
     full, stiff = TimedSession(clock, 0.001, n_ctx=10), TimedSession(clock, 0.001, max_rewind=0)
     full.tokens, stiff.tokens = [1] * 5, [1]
     for session in (full, stiff):
-        assert calibrate(session, None, never) is None
+        assert not calibrate(CostModel(), session, None, never)
         assert session.passes == 0
     stiff.tokens = []
-    assert calibrate(stiff, None, never) is not None
+    assert calibrate(CostModel(), stiff, None, never)
 
 
 def learned(path: Path, clock: list[float]) -> Knowledge:
     knowledge = Knowledge.load(path)
-    costs = calibrate(TimedSession(clock, 0.001), TimedSession(clock, 0.0001), never)
-    assert costs is not None
-    knowledge.costs = costs
+    assert calibrate(knowledge.costs, TimedSession(clock, 0.001), TimedSession(clock, 0.0001), never)
     for _ in range(20):
         knowledge.acceptance("greedy").examined(0, 0.9, True)
     return knowledge
