@@ -154,8 +154,13 @@ class Opener:
     engine: ScriptedEngine
     error: EdgeSpecError | Exception | None = None
     gate: Flag | None = None
+    opened: list[LoadOptions] = field(default_factory=list)
+    refuse: Callable[[LoadOptions], EdgeSpecError | None] = lambda options: None
 
     def __call__(self, options: LoadOptions) -> ScriptedEngine:
+        self.opened.append(options)
+        if (error := self.refuse(options)) is not None:
+            raise error
         if self.gate is not None:
             self.gate.wait(20)
         if self.error is not None:

@@ -9,13 +9,14 @@ from threading import Event as Flag
 
 import pytest
 from conftest import MakeApp, until
+from edgespec_tui.columns import fitting
 from edgespec_tui.race import Race
 from edgespec_tui.screens.chat import ChatScreen
 from edgespec_tui.screens.compare import CompareScreen, Tick
 from edgespec_tui.screens.compare_setup import CompareSetup, offered, usual
 from edgespec_tui.widgets.mode_list import ModeList
 from edgespec_tui.widgets.race_pane import RacePane
-from edgespec_tui.widgets.results import Grid, fitting
+from edgespec_tui.widgets.results import GIVE_WAY, Grid
 from scripted_engine import CODE, Step, done, loaded, reply, round_done
 from test_chat_screen import ready
 from textual.pilot import Pilot
@@ -264,7 +265,7 @@ def test_a_race_without_runs_stands_still() -> None:
 def test_columns_give_way_in_order_where_they_do_not_fit() -> None:
     heads = ("mode", "tok/s", "accepted", "α", "passes", "first")
     lines = [heads, ("plain", "1.0 (0.9..1.1)", "-", "-", "9", "0.1 s")]
-    shown = [[cell.strip() for cell in fitting(lines, width)[0]] for width in (80, 50, 42, 35, 10)]
+    shown = [[cell.strip() for cell in fitting(lines, width, GIVE_WAY)[0]] for width in (80, 50, 42, 35, 10)]
     assert [len(cells) for cells in shown] == [6, 6, 5, 4, 2]
-    assert "(0.9..1.1)" in fitting(lines, 35)[1][1] and "(" not in fitting(lines, 20)[1][1]
+    assert "(0.9..1.1)" in fitting(lines, 35, GIVE_WAY)[1][1] and "(" not in fitting(lines, 20, GIVE_WAY)[1][1]
     assert PLAIN in offered(32) and len({contestant.name for contestant in offered(32)}) == 6

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from edgespec.engine.messages import MAX_DRAFT_LENGTH
+from edgespec.engine.messages import MAX_DRAFT_LENGTH, LoadOptions
 from edgespec_tui.modes import following, refusals
 from edgespec_tui.record import ChatRecord
 from edgespec_tui.screens.chat_replies import ChatReplies
 from edgespec_tui.screens.chats import ChatsScreen
 from edgespec_tui.screens.compare import CompareScreen
+from edgespec_tui.screens.models import ModelsScreen
 from edgespec_tui.screens.settings import Choices, SettingsScreen
 from edgespec_tui.text import one_line
 from edgespec_tui.widgets.composer import Composer
@@ -30,6 +31,7 @@ class ChatScreen(ChatReplies):
         Binding("f3", "toggle_tokens", "View", tooltip="Switch between marked tokens and formatted text"),
         Binding("f4", "compare", "Compare", tooltip="Race modes against each other on one prompt"),
         Binding("f5", "again", "Again", tooltip="Answer the last message once more"),
+        Binding("f6", "models", "Models", priority=True, tooltip="Other models: on this disk, or to download"),
         Binding("f7", "draft_length(-1)", "Shorter drafts", show=False, priority=True, tooltip="Draft fewer tokens"),
         Binding("f8", "draft_length(1)", "Longer drafts", show=False, priority=True, tooltip="Draft more tokens"),
         Binding("f9", "settings", "Settings", show=False, tooltip="System text, temperature, seed, longest reply"),
@@ -126,6 +128,14 @@ class ChatScreen(ChatReplies):
             self.app.push_screen(
                 CompareScreen(self._loaded, self._options, system=self._chat.system, question=question)
             )
+
+    def action_models(self) -> None:
+        """Choose other models, or fetch some."""
+        self.app.push_screen(ModelsScreen(self._load), self._use_models)
+
+    async def _use_models(self, load: LoadOptions | None) -> None:
+        if load is not None:
+            await self.switch_models(load)
 
     def action_settings(self) -> None:
         """Change system text, sampling and lengths."""

@@ -13,14 +13,12 @@ from textual.widgets import Static
 
 from edgespec import report_words
 from edgespec.comparison import Comparison
+from edgespec_tui.columns import GAP, RANGES, fitting
 from edgespec_tui.race import scores_of
 from edgespec_tui.text import clean
 from edgespec_tui.widgets.race_pane import name_of
 
-GAP = 2
-LEAST = ("first", "passes", "α", "accepted")
-"""Columns that give way, in this order, where the window is too narrow for all; ranges go before the last of them."""
-_RANGE = re.compile(r" \(.*\)")
+GIVE_WAY = ("first", "passes", "α", RANGES, "accepted")
 
 
 class Grid(Static):
@@ -43,32 +41,9 @@ class Grid(Static):
 
     def _drawn(self, width: int) -> list[tuple[str, str]]:
         drawn = []
-        for i, line in enumerate(fitting(self._lines, width)):
+        for i, line in enumerate(fitting(self._lines, width, GIVE_WAY)):
             drawn.append(((" " * GAP).join(line), "$foreground-muted" if not i else ""))
         return drawn
-
-
-def fitting(lines: Sequence[tuple[str, ...]], width: int) -> list[list[str]]:
-    """The table's cells, padded, in as many columns as fit into this width."""
-    shown = [list(line) for line in lines]
-    for name in (*LEAST[:-1], "", LEAST[-1]):
-        if not shown or _width(shown) <= width:
-            break
-        if not name:
-            shown = [[_RANGE.sub("", cell) for cell in line] for line in shown]
-        elif name in shown[0]:
-            place = shown[0].index(name)
-            shown = [line[:place] + line[place + 1 :] for line in shown]
-    wide = _widths(shown)
-    return [[cell.rjust(wide[i]) if i else cell.ljust(wide[i]) for i, cell in enumerate(line)] for line in shown]
-
-
-def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(*lines, strict=True)]
-
-
-def _width(lines: Sequence[Sequence[str]]) -> int:
-    return sum(_widths(lines)) + GAP * (len(lines[0]) - 1)
 
 
 class Results(VerticalScroll):
