@@ -165,6 +165,9 @@ class Settings:
         "f16", "Type of the cached values; other types than f16 need flash attention.", "f16", "q8_0", "q4_0"
     )
     flash_attention: str = _choice("auto", "Use flash attention.", "auto", "on", "off")
+    kernels: str = _choice(
+        "exact", "CPU kernels that give every mode the same text, or the fastest ones, which may not.", "exact", "fast"
+    )
     draft_ctx: int = _number(0, "Context length of the draft model. 0: as the model that answers.", 0, 2**24)
     draft_cache_type: str | None = _choice(
         None, "Type of the draft model's cached keys and values. Default: as the model that answers.", "f16", "q8_0",

@@ -12,7 +12,6 @@ have at least 98 % of its drafts accepted. Exit status 1 if any of this does not
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,8 +25,10 @@ from edgespec.decoding.drafters.base import Drafter
 from edgespec.decoding.drafters.lookup import LookupDrafter
 from edgespec.decoding.drafters.model import ModelDrafter
 from edgespec.decoding.drafters.none import NoDraft
+from edgespec.engine.kernels import EXACT, FAST, choose_kernels, may_repack
 from edgespec.llama.model import LlamaModel
 from edgespec.llama.session import LlamaSession
+from edgespec.models.gguf import read_header
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,10 +101,16 @@ def matrix(
     lengths: Sequence[int] = LENGTHS,
     threads: int = 0,
     repack: bool = False,
+    kernels: str = EXACT,
     tie: float = 1e-3,
 ) -> Iterator[Cell]:
-    """Every cell of the matrix for one target, as soon as it is known. Without a draft the model drafts for itself."""
-    with LlamaModel.load(model_path, use_extra_bufts=repack) as model:
+    """Every cell of the matrix for one target, as soon as it is known. Without a draft the model drafts for itself.
+
+    `repack` allows repacked weights, and `kernels` decides about them for the target, as in the engine.
+    """
+    choose_kernels(kernels)
+    exact_repack = repack and may_repack(read_header(model_path), kernels)
+    with LlamaModel.load(model_path, use_extra_bufts=exact_repack) as model:
         draft_model = model if draft_path is None else LlamaModel.load(draft_path, use_extra_bufts=repack)
         inputs = [prompt_tokens(model, text) for text in prompts]
         n_ctx = max(len(prompt) for prompt in inputs) + tokens
@@ -180,13 +187,13 @@ def details(cell: Cell) -> Iterator[str]:
 @click.option("--lengths", default=",".join(map(str, LENGTHS)), help="Draft lengths.")
 @click.option("--threads", type=click.IntRange(0), default=0, help="0 takes the physical cores.")
 @click.option("--repack/--no-repack", default=True, help="Repack weights, as the engine does; not where AMX is broken.")
-@click.option("--tiled", is_flag=True, help="Leave llama.cpp its tiled CPU kernel, which EdgeSpec turns off.")
+@click.option("--kernels", type=click.Choice([EXACT, FAST]), default=EXACT, help="CPU kernels, as in edgespec run.")
 @click.option("--tie", type=click.FloatRange(0), default=1e-3, help="Top-2 gap below which a difference is a tie.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the cells here.")
 @click.pass_context
 def main(
     context: click.Context, models: tuple[Path, ...], draft: Path | None, prompts: int, tokens: int, lengths: str,
-    threads: int, repack: bool, tiled: bool, tie: float, json_path: Path | None,
+    threads: int, repack: bool, kernels: str, tie: float, json_path: Path | None,
 ) -> None:  # fmt: skip
     try:
         ks = sorted({int(text) for text in lengths.split(",")})
@@ -194,13 +201,19 @@ def main(
         raise click.BadParameter("expected numbers with commas", param_hint="--lengths") from error
     if ks[0] < 1:
         raise click.BadParameter("must be at least 1", param_hint="--lengths")
-    if tiled:
-        os.environ["GGML_CPU_TILED_MM"] = "1"  # read once, at the first multiplication
     click.echo(f"{'model':32} {'mode':7} {'k':>3} {'accepted':>8} {'tokens':>7} against plain decoding")
     cells = []
     for path in models or (demo_model(), gemma_model()):
         for cell in matrix(
-            path, draft, prompts=PROMPTS[:prompts], tokens=tokens, lengths=ks, threads=threads, repack=repack, tie=tie
+            path,
+            draft,
+            prompts=PROMPTS[:prompts],
+            tokens=tokens,
+            lengths=ks,
+            threads=threads,
+            repack=repack,
+            kernels=kernels,
+            tie=tie,
         ):
             cells.append(cell)
             click.echo("\n".join([line(cell), *details(cell)]))

@@ -46,6 +46,17 @@ def model_options(command: _Command) -> _Command:
     return command
 
 
+def some_options(*keys: str) -> Callable[[_Command], _Command]:
+    """Add those of the shared options that mean something to a command."""
+
+    def add(command: _Command) -> _Command:
+        for key in reversed(keys):
+            command = _option(key, RULES[key])(command)
+        return command
+
+    return add
+
+
 def _option(key: str, rule: Rule) -> Callable[[_Command], _Command]:
     name = "--" + key.replace("_", "-")
     default = getattr(Settings(), key)
@@ -107,6 +118,7 @@ def make_plan(flags: dict[str, Any]) -> Plan:
         cache_type_k=settings.cache_type_k,
         cache_type_v=settings.cache_type_v,
         flash_attention=settings.flash_attention,
+        kernels=settings.kernels,
         safe_mode=settings.safe_mode,
         draft_n_ctx=settings.draft_ctx,
         draft_cache_type=settings.draft_cache_type or "",

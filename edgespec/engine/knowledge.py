@@ -89,7 +89,8 @@ def knowledge_path(options: LoadOptions, threads: int) -> Path:
     """The file for these models, loaded in this way, on this machine."""
     facts = (
         _identity(options.target), _identity(options.draft), fingerprint(), options.gpu_layers, threads,
-        options.cache_type_k, options.cache_type_v, options.flash_attention, options.safe_mode,
+        options.cache_type_k, options.cache_type_v, options.flash_attention, options.kernels,
+        options.safe_mode,
         options.draft_cache_type, options.draft_gpu_layers,
     )  # fmt: skip
     name = hashlib.sha256(repr(facts).encode()).hexdigest()[:24]

@@ -8,6 +8,7 @@ from time import perf_counter
 from edgespec.chat import PromptBuilder
 from edgespec.engine import messages as m
 from edgespec.engine.devices import decide_placement
+from edgespec.engine.kernels import choose_kernels, may_repack
 from edgespec.llama.library import library
 from edgespec.llama.model import LlamaModel
 from edgespec.llama.session import LlamaSession
@@ -38,12 +39,12 @@ class OpenModel:
     session: LlamaSession
 
     @classmethod
-    def load(cls, file: CheckedModel, options: m.LoadOptions, n_ctx: int, max_draft: int) -> OpenModel:
+    def load(cls, file: CheckedModel, options: m.LoadOptions, n_ctx: int, max_draft: int, *, repack: bool) -> OpenModel:
         """Load weights, make a context and warm it up, which is where kernels that do not fit this processor die.
 
         `n_ctx` 0 takes the model's own, at most DEFAULT_CONTEXT. Raises ModelLoadError or SettingsError.
         """
-        model = LlamaModel.load(file.path, gpu_layers=options.gpu_layers, use_extra_bufts=not options.safe_mode)
+        model = LlamaModel.load(file.path, gpu_layers=options.gpu_layers, use_extra_bufts=repack)
         try:
             session = LlamaSession(
                 model,
@@ -111,9 +112,11 @@ def load_models(options: m.LoadOptions) -> Models:
     if options.draft is not None:
         draft_file = check_file(options.draft)
         check_pair(target_file.header, draft_file.header)
+    choose_kernels(options.kernels)
     placement = decide_placement(options, target_file, draft_file)
     options = placement.options
-    target = OpenModel.load(target_file, options, options.n_ctx, m.MAX_DRAFT_LENGTH)
+    repack = not options.safe_mode and may_repack(target_file.header, options.kernels)
+    target = OpenModel.load(target_file, options, options.n_ctx, m.MAX_DRAFT_LENGTH, repack=repack)
     draft = None
     try:
         prompts = PromptBuilder(target.model.chat_template, target.model.vocab)
@@ -148,7 +151,7 @@ def _load_draft(file: CheckedModel, options: m.LoadOptions, target: OpenModel) -
         cache_type_v=options.draft_cache_type or options.cache_type_v,
     )
     # Its passes have one or two rows: a step, with the one token that a round may leave to catch up on.
-    return OpenModel.load(file, own, n_ctx, max_draft=1)
+    return OpenModel.load(file, own, n_ctx, max_draft=1, repack=not options.safe_mode)
 
 
 def chunk_length(n_params: int, n_batch: int, gpu_layers: int) -> int:

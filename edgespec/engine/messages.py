@@ -37,6 +37,7 @@ class LoadOptions:
         threads: 0 takes the number of physical cores.
         cache_type_k, cache_type_v: element type of the KV cache: f16, q8_0 or q4_0.
         flash_attention: auto, on or off.
+        kernels: exact, so that passes of every width compute alike, or fast; see engine/kernels.py.
         safe_mode: load without repacked weights, for machines where those kernels crash.
         draft_n_ctx, draft_cache_type, draft_gpu_layers: the same for the draft model; 0, "" and None take the target's.
     """
@@ -50,6 +51,7 @@ class LoadOptions:
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"
     flash_attention: str = "auto"
+    kernels: str = "exact"
     safe_mode: bool = False
     draft_n_ctx: int = 0
     draft_cache_type: str = ""

@@ -151,17 +151,6 @@ def _siblings(path: Path) -> list[Path]:
     return [file for file in path.parent.iterdir() if "ggml" in file.name and file.suffix in (".dll", ".so", ".dylib")]
 
 
-def _same_kernels_at_every_width() -> None:
-    """Keep llama.cpp from computing wide passes with other arithmetic than narrow ones.
-
-    On CPUs it multiplies k-quants with a tiled kernel from 8 rows up (ggml-cpu/tiled). That moves logits by far more
-    than rounding: by up to 1.9 on Gemma 3 270M Q4_K_M, so that a draft of 7 could change a greedy reply. Without it
-    passes of every width agree bit for bit, and prompts of such models are read 10 to 20 % slower. A value the user
-    has set is respected.
-    """
-    os.environ.setdefault("GGML_CPU_TILED_MM", "0")
-
-
 _library: Library | None = None
 
 
@@ -169,6 +158,5 @@ def library() -> Library:
     """The library, loaded and initialised at the first call. Raises LibraryError."""
     global _library
     if _library is None:
-        _same_kernels_at_every_width()
         _library = Library()
     return _library

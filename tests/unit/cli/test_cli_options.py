@@ -41,6 +41,7 @@ REFUSED = {
     "--cache-type-k": ["f8"],
     "--cache-type-v": ["f8"],
     "--flash-attention": ["yes"],
+    "--kernels": ["slow"],
     "--min-ngram": ["0", "65"],
     "--max-ngram": ["0", "65"],
 }
@@ -63,6 +64,7 @@ CHANGES = {
     "cache_type_k": (("--cache-type-k", "q8_0"), "cache_type_k"),
     "cache_type_v": (("--cache-type-v", "q8_0"), "cache_type_v"),
     "flash_attention": (("--flash-attention", "on"), "flash_attention"),
+    "kernels": (("--kernels", "fast"), "kernels"),
     "safe_mode": (("--safe-mode",), "safe_mode"),
     "draft_length": (("--draft-length", "7"), "draft_length"),
     "max_tokens": (("--max-tokens", "5"), "max_tokens"),
