@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgespec import guard
@@ -144,10 +144,12 @@ SCRAPS = [*"<|im_endstar>/ \n\ue000\ue101\uf8ff", *SPECIAL, "é", "😀"]
 
 
 @given(st.lists(st.sampled_from(SCRAPS), max_size=30).map("".join))
+@example("<   ")
 def test_whatever_is_typed_only_the_template_makes_control_tokens(content: str) -> None:
     if is_blank(content):
         return
     text, _ = prompt(CHATML, ("user", content), add_bos=False)
+    text = text.replace("«   »", "   ")  # a user-defined token, and no control token
     assert re.sub(r"«[^»]*»", "", text) == f"user\n{content}\nassistant\n"
     assert text.count("«") == 3
 

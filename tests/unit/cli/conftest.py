@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,6 +20,8 @@ from edgespec.engine import client
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in [name for name in os.environ if name.startswith("EDGESPEC_")]:
+        monkeypatch.delenv(variable)
     for variable in ("XDG_CONFIG_HOME", "EDGESPEC_CACHE_DIR", "EDGESPEC_LOG_DIR"):
         monkeypatch.setenv(variable, str(tmp_path / variable))
 

@@ -196,8 +196,9 @@ def test_a_draft_model_that_is_not_there_is_an_error_or_a_sentence(
 def test_a_draft_model_that_is_refused_is_an_error_or_a_sentence(cli: Cli, scripted: Scripted, model: str) -> None:
     refusal = [send(m.Failed(None, "PairError", "The vocabularies differ.", "Use --mode lookup."))]
     arguments = ("run", "Hi", "--model", model, "--draft", model)
-    scripted(load=refusal)
+    command = scripted(starts=[{"load": refusal}, {"replies": [reply("a", mode=Mode.LOOKUP)]}])
     result = cli(*arguments)
+    assert len(starts_of(command)) == 1
     assert (result.code, result.err) == (1, "Error: The vocabularies differ.\nUse --mode lookup.\n")
 
 
