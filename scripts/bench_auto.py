@@ -4,7 +4,7 @@
 
 Every repeat runs plain decoding and all other ways on the same prompt one after the other, from empty caches, in an
 order that turns; a ratio is taken within a repeat only, so that a machine that slows down in between does no harm.
-Replies have exactly --tokens tokens. What auto mode learns goes to --cache, empty at first unless it is named.
+Replies have at most --tokens tokens; speeds are per token. What auto mode learns goes to --cache, empty at first unless it is named.
 Also shown: a draft model that knows nothing (--hostile, random weights of the same vocabulary), and --temperature.
 """
 

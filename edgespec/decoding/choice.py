@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 
 NEGLIGIBLE = 0.01
 """A path this unlikely is not followed any further."""
@@ -84,9 +85,10 @@ class DraftPlan:
         self._later, self._can_drop = later, can_drop
         self._passes: list[float] = [v(1)]
         for length in range(1, limit + 1):
-            if length * step + v(length + 1) > most:
+            cost = v(length + 1)
+            if length * step + cost > most:
                 break
-            self._passes.append(v(length + 1))
+            self._passes.append(cost)
         self.limit = len(self._passes) - 1
 
     def expect(self, shares: Iterable[tuple[float, float]], extra: float) -> Option:
@@ -98,30 +100,51 @@ class DraftPlan:
         """
         if not self.limit:
             return PLAIN
-        rate, later = self.rate, self._later
-        lines: list[tuple[float, float]] = []  # by length: tokens that come with the first one, and the time
+        rate, hull = self.rate, self._hull()
+        tokens, cost, place = 0.0, self.step + extra, 0
+        for share, chance in sorted(shares, key=itemgetter(1)):  # the surer, the longer: the place only moves on
+            while place + 1 < len(hull):
+                (gain, time, _), (more, longer, _) = hull[place], hull[place + 1]
+                if chance * (more - gain) <= rate * (longer - time):
+                    break
+                place += 1
+            tokens += share * (1.0 + chance * hull[place][0])
+            cost += share * hull[place][1]
+        return Option(hull[place][2], tokens, cost)
+
+    def _hull(self) -> list[tuple[float, float, int]]:
+        """By draft length what comes with a first token that is right, and the time, without those never best.
+
+        A length is best for some chance only if it lies on the upper hull of gain over time; so a dear width with a
+        cheap one behind it drops out.
+        """
         gain, path = 0.0, 1.0
+        hull: list[tuple[float, float, int]] = [(0.0, self._passes[0], 0)] if self._can_drop else []
         for length in range(1, self.limit + 1):
             gain += path
-            path *= later
-            lines.append((gain, self._passes[length] + (length - 1) * self.step))
+            path *= self._later
+            time = self._passes[length] + (length - 1) * self.step
+            while hull and _inside(hull, gain, time):
+                hull.pop()
+            hull.append((gain, time, length))
             if path < NEGLIGIBLE:
                 break
-        tokens, cost, longest = 0.0, self.step + extra, 0
-        for share, chance in shares:
-            best, value, length = (0.0, self._passes[0]), 1.0 - rate * self._passes[0], 0
-            for i, (gain, time) in enumerate(lines, start=1):
-                candidate = 1.0 + chance * gain - rate * time
-                if candidate > value or not (self._can_drop or length):
-                    best, value, length = (gain, time), candidate, i
-            tokens += share * (1.0 + chance * best[0])
-            cost += share * best[1]
-            longest = max(longest, length)
-        return Option(longest, tokens, cost)
+        return hull
 
     def start(self) -> Extension:
         """Begin a draft."""
         return Extension(self._later, self._passes, self.step, self.rate, can_drop=self._can_drop)
+
+
+def _inside(hull: list[tuple[float, float, int]], gain: float, time: float) -> bool:
+    """Is the hull's last point worse than a new one, or below the line from the one before it to the new one?"""
+    last_gain, last_time, _ = hull[-1]
+    if time <= last_time:
+        return True
+    if len(hull) == 1:
+        return False
+    first_gain, first_time, _ = hull[-2]
+    return (last_gain - first_gain) * (time - last_time) <= (gain - last_gain) * (last_time - first_time)
 
 
 class Extension:

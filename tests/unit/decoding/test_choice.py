@@ -68,6 +68,25 @@ def test_expectation_weighs_the_kinds_of_first_tokens():
     assert plan().expect([(1.0, 0.9)], 0.5).cost == pytest.approx(one.cost + 0.5)
 
 
+@given(
+    st.lists(st.floats(0.01, 0.99), min_size=1, max_size=12), st.floats(0.1, 0.98), st.floats(1.0, 2.5),
+    st.booleans(), st.lists(st.floats(0.01, 1.0), min_size=8, max_size=8),
+)  # fmt: skip
+def test_for_every_first_token_the_best_length_is_expected(chances, later, rate, can_drop, steps):
+    def v(width):
+        return 1.0 + sum(steps[: width - 1]) - (0.3 if width == 4 else 0.0)
+
+    def value(chance, length):
+        gain = sum(later**i for i in range(length))
+        return 1 + chance * gain - rate * (v(length + 1) + max(0, length - 1) * 0.1)
+
+    shares = [(1 / len(chances), chance) for chance in chances]
+    option = plan(later=later, limit=6, rate=rate, most=100.0, can_drop=can_drop, v=v).expect(shares, 0.0)
+    lengths = range(0 if can_drop else 1, 7)
+    best = sum(share * max(value(chance, length) for length in lengths) for share, chance in shares)
+    assert option.tokens - rate * (option.cost - 0.1) == pytest.approx(best, abs=0.02)
+
+
 def test_a_draft_that_may_not_be_risked_is_not_asked_for():
     assert plan(most=1.3).expect([(1.0, 0.99)], 0.0) is PLAIN
     assert plan(most=1.4).limit == 1
