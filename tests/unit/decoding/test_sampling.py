@@ -9,7 +9,7 @@ import pytest
 
 from edgespec.decoding.distributions import draw, probability, residual
 from edgespec.decoding.numpy_sampler import NumpySampler
-from edgespec.decoding.sampling import MAX_SEED, SamplingParams
+from edgespec.decoding.sampling import MAX_SEED, PENALTY_WINDOW, SamplingParams, prime
 from edgespec.errors import SettingsError
 from edgespec.types import Distribution
 
@@ -113,3 +113,12 @@ def test_the_residual_is_what_p_lacks_where_supports_differ():
     rest = residual(p, q)
     assert dict(zip(rest.ids.tolist(), rest.probs.tolist(), strict=True)) == pytest.approx({1: 5 / 7, 2: 0, 3: 2 / 7})
     assert residual(p, p) is p
+
+
+def test_a_repeat_penalty_sees_the_end_of_the_prompt():
+    row = np.array([1.0, 2.0, 3.0, 2.9], dtype=np.float32)
+    sampler = NumpySampler(SamplingParams(repeat_penalty=1.5), 4)
+    prime(sampler, [3, *[2] * PENALTY_WINDOW])
+    assert sampler.sample(row) == 3  # 2 is penalised; 3 has left the window
+    prime(sampler, [3])
+    assert sampler.sample(row) == 1
