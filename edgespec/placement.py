@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from edgespec.engine.messages import LoadOptions
 from edgespec.errors import ModelLoadError
@@ -21,9 +23,10 @@ ESTIMATE_ERROR = 1.15
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How to load, nothing left to decide, and what the user should read about it."""
+    """How to load, nothing left to decide, whether that fits, and what the user should read about it."""
 
     options: LoadOptions
+    fits: Verdict
     notices: tuple[str, ...]
 
 
@@ -55,7 +58,28 @@ def place(options: LoadOptions, target: MemoryShape, draft: MemoryShape | None, 
     """Decide what is left to `auto`, and say what fits badly. Raises ModelLoadError if it cannot fit at all."""
     auto = options.gpu_layers == AUTO_LAYERS
     placed, changes = _auto(options, target, draft, machine) if auto else (options, ())
-    return Placement(placed, (*changes, *_memory(placed, target, draft, machine)))
+    fits, notices = _memory(placed, target, draft, machine)
+    return Placement(placed, fits, (*changes, *notices))
+
+
+class Device(Protocol):
+    """What is asked of a device."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def free_bytes(self) -> int: ...
+
+
+def place_on(
+    options: LoadOptions, target: MemoryShape, draft: MemoryShape | None, memory: int, devices: Sequence[Device]
+) -> Placement:
+    """The same for a machine with so much main memory and these devices. Raises ModelLoadError."""
+    free = sum(device.free_bytes for device in devices if device.kind == "gpu")
+    shared = any(device.kind == "integrated gpu" for device in devices)
+    if shared and not free and options.gpu_layers == AUTO_LAYERS:
+        options = replace(options, gpu_layers=ALL_LAYERS)  # its memory is main memory
+    return place(options, target, draft, Machine(memory, free or None))
 
 
 def choose_layers(options: LoadOptions, machine: Machine) -> LoadOptions:
@@ -68,7 +92,7 @@ def memory_notices(options: LoadOptions, machine: Machine) -> tuple[str, ...]:
 
     Raises ModelLoadError if it cannot fit at all, ModelFileError for a file that is not whole.
     """
-    return _memory(options, *shapes(options), machine)
+    return _memory(options, *shapes(options), machine)[1]
 
 
 def _auto(
@@ -91,25 +115,27 @@ def _auto(
     return placed, (f"To fit the device ({format_size(machine.device_free or 0)} free): {'; '.join(found.changes)}.",)
 
 
-def _memory(options: LoadOptions, target: MemoryShape, draft: MemoryShape | None, machine: Machine) -> tuple[str, ...]:
+def _memory(
+    options: LoadOptions, target: MemoryShape, draft: MemoryShape | None, machine: Machine
+) -> tuple[Verdict, tuple[str, ...]]:
     setup = setup_of(options, target)
     if machine.device_free is None:  # layers asked for stay in main memory then
         setup = replace(setup, gpu_layers=0, draft_gpu_layers=0)
     found = estimate(target, draft, setup)
     fits = verdict(found, machine)
     if fits is Verdict.FITS:
-        return ()
+        return fits, ()
     need = f"about {format_size(found.total)} of memory at {setup.n_ctx:,} tokens of context"
     have = f"this machine has {format_size(machine.memory)}"
     if machine.device_free is not None:
         need += f", {format_size(found.device)} of it on the device"
         have += f", its device {format_size(machine.device_free)} free"
     if fits is Verdict.TIGHT:
-        return (f"This needs {need}; {have}. It is tight: close what else uses memory.",)
+        return fits, (f"This needs {need}; {have}. It is tight: close what else uses memory.",)
     helps = _advice(target, draft, setup, machine)
     if _cannot_fit(found, machine):
         raise ModelLoadError(f"This needs {need}; {have}.", helps)
-    return f"This needs {need}; {have}: it may fail or become very slow.", helps
+    return fits, (f"This needs {need}; {have}: it may fail or become very slow.", helps)
 
 
 def _cannot_fit(found: Estimate, machine: Machine) -> bool:

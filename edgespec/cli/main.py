@@ -16,6 +16,7 @@ COMMANDS = {
     "chat": ("edgespec.cli.chat", "Chat in the terminal and watch tokens being accepted."),
     "run": ("edgespec.cli.run", "Answer one prompt on standard output."),
     "compare": ("edgespec.cli.compare", "Measure modes against each other on this machine."),
+    "advise": ("edgespec.cli.advise", "Which mode and draft length pay for a kind of work here."),
     "download": ("edgespec.cli.download", "Fetch a model or a pair."),
     "models": ("edgespec.cli.models", "List pairs and what is on this disk."),
     "doctor": ("edgespec.cli.doctor", "Examine this machine and installation."),
