@@ -16,7 +16,7 @@ from edgespec.models.vocabulary import Vocabulary
 
 MAX_SIZE_DIFFERENCE = 128
 FIRST_COMPARED_TOKEN = 5
-LOOKUP_HINT = "Use `--mode lookup`, which needs no draft model, or a draft model of the target's own family."
+LOOKUP_HINT = "Leave out the draft model: mode lookup needs none. Or take one of the target's own family."
 
 
 def check_pair(target: GgufHeader, draft: GgufHeader) -> None:

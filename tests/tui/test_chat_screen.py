@@ -106,6 +106,16 @@ async def test_two_quick_enters_send_once(make_app: MakeApp) -> None:
         assert len(app.engine.asked) == 1
 
 
+async def test_enter_waits_for_the_keys_that_were_pressed_before_it(make_app: MakeApp) -> None:
+    app = make_app(reply(words("hello")))
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        for key in ("h", "i", "ctrl+j", "y", "o", "u", "enter"):  # faster than the box takes them
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: bool(app.engine.asked))
+        assert app.engine.asked[0][0][-1].content == "hi\nyou"
+
+
 async def test_a_message_written_during_a_reply_stays_in_the_box(make_app: MakeApp) -> None:
     hold = Flag()
     app = make_app([hold, *reply(words("hello"))])

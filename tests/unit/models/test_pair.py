@@ -26,7 +26,7 @@ def header(tmp_path: Path):  # type: ignore[no-untyped-def]
 def refused(target: GgufHeader, draft: GgufHeader) -> str:
     with pytest.raises(PairError) as caught:
         check_pair(target, draft)
-    assert "--mode lookup" in caught.value.hint
+    assert "mode lookup" in caught.value.hint
     return caught.value.message
 
 

@@ -61,9 +61,16 @@ class Composer(TextArea):
         self._label()
 
     def action_submit(self) -> None:
+        # A priority binding overtakes the keys that still wait in this widget's queue: take a place behind them.
+        self.call_later(self._submit)
+
+    def _submit(self) -> None:
         self.post_message(self.Submitted(self.text))
 
     def action_newline(self) -> None:
+        self.call_later(self._newline)
+
+    def _newline(self) -> None:
         self._replace_via_keyboard("\n", *self.selection)
 
     def action_cursor_up(self, select: bool = False) -> None:
