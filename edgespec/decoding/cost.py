@@ -21,6 +21,8 @@ SAMPLES = 15
 """Latest samples of a width whose median is its cost."""
 FRESH = 48
 """A plain pass this many rounds ago still says what one costs, for comparison with wider ones."""
+WIDTHS_A_SWEEP = 11
+"""Widths that a calibration has time for on an idle machine."""
 WEIGHT = 5
 """How many samples a known cost counts for against new ones."""
 ASSUMED_SLOPE = 0.3
@@ -40,14 +42,14 @@ class CostModel:
         unit: seconds of a one-token target pass now; None as long as nothing was measured.
         step: one draft step, in units.
         prompt_token: one token that the draft model catches up on, in draft steps.
-        sweeps: how often the widths were measured on purpose.
+        measurements: passes that were timed on purpose, of all widths together.
     """
 
     def __init__(self) -> None:
         self.unit: float | None = None
         self.step = ASSUMED_STEP
         self.prompt_token = ASSUMED_PROMPT_TOKEN
-        self.sweeps = 0
+        self.measurements = 0
         self._buckets: dict[int, Curve] = {0: Curve()}
         self._current = 0
         self._recent: deque[float] = deque(maxlen=RECENT)
@@ -82,7 +84,7 @@ class CostModel:
     @property
     def calibrated(self) -> bool:
         """Are there measured widths, or assumptions only?"""
-        return self.sweeps > 0
+        return self.measurements > 0
 
     def calibrate(
         self, sweeps: Sequence[Mapping[int, float]], step: float | None = None, prompt_token: float | None = None
@@ -98,7 +100,7 @@ class CostModel:
         for sweep in sweeps:
             for width, seconds in sweep.items():
                 curve.add(width, seconds / sweep[1])
-        self.sweeps += len(sweeps)
+        self.measurements += sum(map(len, sweeps))
         self.unit = median(sweep[1] for sweep in sweeps)
         if step is not None:
             self.step = step / self.unit
@@ -140,7 +142,7 @@ class CostModel:
         """Everything worth keeping for the next start."""
         return {
             "unit": self.unit,
-            "sweeps": self.sweeps,
+            "measurements": self.measurements,
             "step": self.step,
             "prompt_token": self.prompt_token,
             "curves": {str(bucket): curve.to_json() for bucket, curve in self._buckets.items()},
@@ -154,8 +156,8 @@ class CostModel:
             costs.unit = _positive(data["unit"])
             costs.step = _positive(data["step"])
             costs.prompt_token = _positive(data["prompt_token"])
-            costs.sweeps = int(_positive(data["sweeps"]))
-            weight = min(WEIGHT, costs.sweeps)
+            costs.measurements = int(_positive(data["measurements"]))
+            weight = max(1, min(WEIGHT, costs.measurements // WIDTHS_A_SWEEP))
             costs._buckets = {int(bucket): Curve.from_json(curve, weight) for bucket, curve in data["curves"].items()}
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a cost model: {error!r}") from None

@@ -21,10 +21,10 @@ from edgespec.errors import ModeError
 from edgespec.llama.sampler import make_sampler
 from edgespec.types import Mode
 
-KNOWN = 2
-"""Measurements without which no reply begins in mode auto."""
-SURE = 6
-"""Measurements after which idle time is not used for more: one may have met a machine that was busy."""
+KNOWN = 6
+"""Timed passes without which no reply begins in mode auto."""
+SURE = 66
+"""Timed passes after which idle time is not used for more: some may have met a machine that was busy."""
 
 
 class Drafting:
@@ -54,7 +54,7 @@ class Drafting:
     def calibrate(self, cancelled: Callable[[], bool], enough: int = SURE) -> None:
         """Measure what passes cost, if they were not measured often enough yet and anything depends on it."""
         costs, modes = self._knowledge.costs, self._models.loaded.modes
-        if costs.sweeps >= enough or modes[Mode.LOOKUP] is not None:
+        if costs.measurements >= enough or modes[Mode.LOOKUP] is not None:
             return
         draft = self._models.draft
         session = draft.session if draft is not None and modes[Mode.DRAFT] is None else None

@@ -52,7 +52,7 @@ def test_a_measurement_on_a_busy_machine_is_outvoted_by_later_ones_even_after_a_
     assert costs.v(4) == pytest.approx(6.9)
     costs = CostModel.from_json(costs.to_json())
     costs.calibrate([{1: 0.1, 2: 0.13, 4: 0.15}, {1: 0.2, 2: 0.26, 4: 0.30}])
-    assert costs.v(4) == pytest.approx(1.5) and costs.sweeps == 3
+    assert costs.v(4) == pytest.approx(1.5) and costs.measurements == 9
 
 
 def test_a_machine_that_slows_down_moves_the_unit_and_no_ratio():
@@ -139,7 +139,7 @@ def test_what_was_learned_survives_in_json():
 @pytest.mark.parametrize(
     "change",
     [
-        {"unit": 0}, {"sweeps": 0}, {"unit": "x"}, {"unit": None}, {"step": -1}, {"curves": {}}, {"curves": []},
+        {"unit": 0}, {"measurements": 0}, {"unit": "x"}, {"unit": None}, {"step": -1}, {"curves": {}}, {"curves": []},
         {"curves": {"0": {"2": float("nan")}}}, {"curves": {"0": {"0": 1.0}}}, {"curves": {"0": None}},
     ],
 )  # fmt: skip
