@@ -7,6 +7,7 @@ from collections.abc import Callable
 from threading import Event as Flag
 
 import pytest
+from edgespec_tui import memory
 from edgespec_tui.app import EdgeSpecApp
 from scripted_engine import Opener, ScriptedEngine, Step
 from textual.pilot import Pilot
@@ -21,6 +22,7 @@ MakeApp = Callable[..., EdgeSpecApp]
 def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_COLOR", "TEXTUAL_THEME", "COLORTERM"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(memory, "in_use", lambda pid: (5_100_000_000, 16_000_000_000))
 
 
 @pytest.fixture

@@ -406,7 +406,7 @@ async def test_every_shown_key_is_in_the_command_palette(make_app: MakeApp) -> N
         await ready(pilot)
         await send(pilot, "one")
         titles = [command.title for command in app.get_system_commands(app.screen)]
-        for name in ("Mode", "View", "Again", "New", "Help", "Quit", "Send"):
+        for name in ("Mode", "View", "Compare", "Again", "Models", "New chat", "Help", "Quit", "Send"):
             assert any(title.startswith(f"{name} (") for title in titles), name
 
 

@@ -44,3 +44,19 @@ class BlockSplitter:
             self._fence = found[1]
         elif found[1].startswith(self._fence) and not line.strip(f" {self._fence[0]}"):
             self._fence = ""
+
+
+def code_blocks(text: str) -> list[str]:
+    """The contents of the code fences of a text, an unfinished one at its end included."""
+    blocks: list[str] = []
+    fence, lines = "", list[str]()
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        if fence and found is not None and found[1].startswith(fence) and not line.strip(f" {fence[0]}"):
+            blocks.append("\n".join(lines))
+            fence, lines = "", []
+        elif fence:
+            lines.append(line)
+        elif found is not None:
+            fence = found[1]
+    return [*blocks, "\n".join(lines)] if fence else blocks

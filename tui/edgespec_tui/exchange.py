@@ -45,6 +45,7 @@ class Exchange:
         rounds: all rounds so far.
         reloaded: set if the engine had to be started again for it.
         ending: the event that ended it; None while it runs.
+        reason: why auto mode does what it does.
     """
 
     number: int
@@ -56,11 +57,14 @@ class Exchange:
     reloaded: Loaded | None = None
     ending: Ending | None = None
     rounds: list[RoundDone] = field(default_factory=list)
+    reason: str = ""
 
     @property
     def mode(self) -> str:
-        """The mode that runs; the engine's own word once it gave one."""
+        """The mode that runs; the engine's own word once it gave one. Auto says what it uses just now."""
         mode = self.ending.mode if isinstance(self.ending, GenerationDone) else self.options.mode
+        if mode is Mode.AUTO and self.ending is None and self.rounds:
+            return f"auto > {self.rounds[-1].round.draft.source or Mode.PLAIN}"
         return label(mode, self.options.draft_length)
 
     @property
@@ -80,6 +84,7 @@ class Exchange:
             match event:
                 case RoundDone():
                     rounds.append(event)
+                    self.reason = event.why or self.reason
                     self.figures.observe(event.round)
                 case PrefillProgress(progress=progress):
                     self.reply.progress(f"reading: {progress.done:,} of {count(progress.total, 'token')}")
@@ -134,6 +139,8 @@ class Exchange:
         """One sentence on why it is as fast or slow as it is."""
         if self.options.mode is Mode.PLAIN:
             return "Plain decoding: nothing is drafted. F2 changes the mode."
+        if self.options.mode is Mode.AUTO and self.reason:
+            return self.reason
         stats = self.stats
         if not stats.drafted and stats.rounds:
             repeats = self.options.mode is Mode.LOOKUP

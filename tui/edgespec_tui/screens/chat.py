@@ -8,17 +8,19 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from edgespec.engine.messages import MAX_DRAFT_LENGTH, LoadOptions
+from edgespec_tui.blocks import code_blocks
 from edgespec_tui.modes import following, refusals
 from edgespec_tui.record import ChatRecord
 from edgespec_tui.screens.chat_replies import ChatReplies
 from edgespec_tui.screens.chats import ChatsScreen
 from edgespec_tui.screens.compare import CompareScreen
 from edgespec_tui.screens.models import ModelsScreen
+from edgespec_tui.screens.rounds import RoundsScreen
 from edgespec_tui.screens.settings import Choices, SettingsScreen
 from edgespec_tui.text import one_line
 from edgespec_tui.widgets.composer import Composer
 from edgespec_tui.widgets.reply import Reply
-from edgespec_tui.widgets.stats_panel import StatsPanel
+from edgespec_tui.widgets.stats_panel import Figures, StatsPanel
 
 
 class ChatScreen(ChatReplies):
@@ -37,6 +39,9 @@ class ChatScreen(ChatReplies):
         Binding("f9", "settings", "Settings", show=False, tooltip="System text, temperature, seed, longest reply"),
         Binding("ctrl+t", "edit", "Edit", show=False, tooltip="Change the last message and send it again"),
         Binding("ctrl+r", "copy_reply", "Copy reply", show=False, tooltip="Copy the last reply to the clipboard"),
+        Binding("ctrl+l", "copy_code", "Copy code", show=False, tooltip="Copy the last block of code"),
+        Binding("ctrl+g", "rounds", "Rounds", show=False, tooltip="Pass by pass: where each token came from"),
+        Binding("f10", "thoughts", "Thoughts", show=False, tooltip="Show or hide what the model thought"),
         Binding("ctrl+o", "chats", "Chats", show=False, tooltip="Open, rename, delete or export a saved chat"),
         Binding("ctrl+n", "new_chat", "New chat", show=False, priority=True, tooltip="New chat with the same models"),
         Binding("pageup", "scroll(-1)", "Scroll up", show=False, priority=True),
@@ -114,7 +119,7 @@ class ChatScreen(ChatReplies):
         if record is not None:
             self._chat = record
             await self._view.show_chat(record, tokens_shown=self._tokens_shown)
-            self.query_one(StatsPanel).show(None, None, "")
+            self.query_one(StatsPanel).show(Figures())
             self._show_state()
 
     def action_compare(self) -> None:
@@ -152,8 +157,39 @@ class ChatScreen(ChatReplies):
     def action_copy_reply(self) -> None:
         """Copy the last reply, as the model wrote it."""
         if replies := list(self.query(Reply)):
-            self.app.copy_to_clipboard(replies[-1].text)
+            self.app.copy_to_clipboard(replies[-1].answer)
             self.query_one(Composer).hint("reply copied")
+
+    def action_copy_code(self) -> None:
+        """Copy the last block of code that a reply holds."""
+        for reply in reversed(self.query(Reply)):
+            if blocks := code_blocks(reply.answer):
+                self.app.copy_to_clipboard(blocks[-1])
+                self.query_one(Composer).hint("code copied")
+                return
+        self.query_one(Composer).hint("there is no block of code")
+
+    def action_thoughts(self) -> None:
+        """Show or hide what the model thought before it answered."""
+        self._thoughts_shown = not self._thoughts_shown
+        for reply in self.query(Reply):
+            reply.show_thoughts(self._thoughts_shown)
+
+    def on_thought_view_toggled(self) -> None:
+        """A click does the same."""
+        self.action_thoughts()
+
+    def action_rounds(self) -> None:
+        """Show the last reply pass by pass."""
+        if self._exchange is not None:
+            rounds = self._exchange.rounds
+        else:
+            traces = self._chat.traces
+            rounds = list(traces[max(traces)].rounds) if traces else []
+        if rounds:
+            self.app.push_screen(RoundsScreen(rounds))
+        else:
+            self.query_one(Composer).hint("there is no reply to look into")
 
     async def action_new_chat(self) -> None:
         """Forget the conversation; models, mode and settings stay."""
@@ -161,7 +197,7 @@ class ChatScreen(ChatReplies):
             self._chat = ChatRecord(self._chat.system)
             self._told.clear()
             await self._view.clear()
-            self.query_one(StatsPanel).show(None, None, "")
+            self.query_one(StatsPanel).show(Figures())
             self._show_state()
 
     @property

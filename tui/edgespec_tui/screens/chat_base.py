@@ -60,6 +60,7 @@ class ChatBase(Screen[None]):
         self._exchange: Exchange | None = None
         self._plain_step: float | None = None
         self._tokens_shown = True
+        self._thoughts_shown = False
         self._pacer = Pacer()
         self._panel_pacer = Pacer(fastest=0.4)
         self._draw_timer: Timer | None = None

@@ -9,13 +9,16 @@ from textual import on
 
 from edgespec.engine.messages import GenerationDone
 from edgespec.errors import EdgeSpecError
+from edgespec_tui import memory
 from edgespec_tui.attach import expand
 from edgespec_tui.exchange import Exchange
 from edgespec_tui.figures import LiveFigures
 from edgespec_tui.messages import EventsWaiting
+from edgespec_tui.modes import label
 from edgespec_tui.screens.chat_loading import ChatLoading
+from edgespec_tui.totals import totals_of
 from edgespec_tui.widgets.composer import Composer
-from edgespec_tui.widgets.stats_panel import StatsPanel
+from edgespec_tui.widgets.stats_panel import Figures, StatsPanel
 from edgespec_tui.widgets.status_bar import StatusBar
 
 
@@ -86,7 +89,12 @@ class ChatReplies(ChatLoading):
             await self._ended(exchange)
 
     def _show_figures(self, exchange: Exchange) -> None:
-        self.query_one(StatsPanel).show(exchange.stats, exchange.figures.pace, exchange.why)
+        figures = Figures(
+            exchange.stats, exchange.figures.pace, exchange.why, totals_of(self._chat),
+            memory.in_use(self._app.runner.pid),
+        )  # fmt: skip
+        self.query_one(StatsPanel).show(figures)
+        self.query_one(StatusBar).show_mode(exchange.mode, label(self._options.mode, self._options.draft_length))
         if self._loaded is not None:
             self.query_one(StatusBar).show_context(exchange.context_used, self._loaded.target.n_ctx)
 
@@ -101,6 +109,7 @@ class ChatReplies(ChatLoading):
         else:
             await self._take_back()
             self.query_one(Composer).restore(exchange.question)
+        self._show_figures(exchange)
         if (failure := exchange.failure)[0]:
             await self._view.note(failure[0], "error", failure[1])
         await self._save()

@@ -20,11 +20,16 @@ KEYS: Rows = (
     ("Esc", "stop the reply; what is there stays"),
     ("F2", "next mode: how drafts are made, from the next reply on"),
     ("F3", "marked tokens, or formatted text"),
+    ("F4", "compare: race modes on one prompt, on this chat's last message if you like"),
     ("F5", "answer the last message once more"),
+    ("F6", "models: switch, choose a draft model, download"),
     ("F7, F8", "draft fewer or more tokens a round"),
     ("F9", "settings: system text, sampling, lengths"),
     ("Ctrl+T", "edit the last message and send it again"),
     ("Ctrl+R", "copy the last reply"),
+    ("Ctrl+L", "copy the last block of code"),
+    ("F10", "show or hide what a model thought before it answered"),
+    ("Ctrl+G", "the last reply pass by pass: where each token came from"),
     ("/file PATH QUESTION", "ask about a text file"),
     ("Ctrl+O", "saved chats: open, rename, delete, export"),
     ("Ctrl+N", "new chat with the same models"),
@@ -46,6 +51,15 @@ MARKS: Rows = (
     ("~struck through~", "thrown away: guessed wrong, not part of the text"),
     ("no mark", "plain: there was no guess"),
 )
+COMPARE: Rows = (
+    ("Enter, F4", "start: each mode runs alone, in turns, from empty caches"),
+    ("Space", "play, pause, play again: all modes at the speed that was measured"),
+    ("Left, Right, Home, End", "earlier, later, start, end; a click on the line goes there"),
+    ("S", "slower or faster replay"),
+    ("R, P", "measure again; choose prompt and modes"),
+    ("E", "export as JSON and Markdown into the current folder"),
+    ("Esc", "stop measuring; then back to the chat"),
+)
 FIGURES: Rows = (
     ("1.62x plain", "measured speed over that of plain decoding on this machine at this context"),
     ("passes", "passes of the target model; plain decoding needs one for each token"),
@@ -54,6 +68,9 @@ FIGURES: Rows = (
     ("α (alpha)", "accepted / examined: how likely the next drafted token is right"),
     ("by position", "how often the first, second, third ... drafted token was kept"),
 )
+SECTIONS = (
+    ("Keys", KEYS), ("Modes", MODES), ("Marks", MARKS), ("Figures", FIGURES), ("Compare (F4)", COMPARE)
+)  # fmt: skip
 IDEA = (
     "A cheap drafter guesses the next few tokens, the target model checks all of them in one pass, and what it agrees "
     "with is kept. The text is the same as without drafts; only the speed changes."
@@ -68,7 +85,7 @@ class HelpScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help"):
             yield Static(Content(IDEA), classes="idea")
-            for title, rows in (("Keys", KEYS), ("Modes", MODES), ("Marks", MARKS), ("Figures", FIGURES)):
+            for title, rows in SECTIONS:
                 yield Static(Content(title), classes="heading")
                 for name, meaning in rows:
                     with Horizontal(classes="row"):

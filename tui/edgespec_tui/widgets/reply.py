@@ -12,8 +12,10 @@ from edgespec.decoding.stats import GenerationStats
 from edgespec.engine.messages import GenerationDone, RoundDone
 from edgespec_tui.blocks import BlockSplitter
 from edgespec_tui.record import ReplyTrace
-from edgespec_tui.text import clean
+from edgespec_tui.text import clean, count
+from edgespec_tui.thought import Part, Thought
 from edgespec_tui.widgets.stats_line import StatsLine
+from edgespec_tui.widgets.thought_view import ThoughtView
 from edgespec_tui.widgets.token_flow import TokenFlow
 
 
@@ -31,6 +33,9 @@ class Reply(Horizontal):
     def __init__(self, *, tokens_shown: bool) -> None:
         super().__init__()
         self.text = ""
+        self._rounds: list[RoundDone] = []
+        self._thought = Thought()
+        self._thoughts = ThoughtView()
         self._tokens_shown = tokens_shown
         self._done = False
         self._flow = TokenFlow()
@@ -42,6 +47,7 @@ class Reply(Horizontal):
     def compose(self) -> ComposeResult:
         yield Static("model", classes="who")
         with Said(classes="said"):
+            yield self._thoughts
             yield self._flow
             yield self._tail
             yield self._line
@@ -58,13 +64,23 @@ class Reply(Horizontal):
         """What stands under the reply."""
         return self._line.said
 
+    @property
+    def answer(self) -> str:
+        """What it says, without thoughts."""
+        return self._thought.answer
+
+    def show_thoughts(self, shown: bool) -> None:
+        """Open or close what the model thought."""
+        self._thoughts.show(shown)
+
     async def show_kept(self, trace: ReplyTrace | None, text: str) -> None:
         """Show a reply that is over, with its trace if there is one."""
-        for event in trace.rounds if trace is not None else ():
-            self._flow.add_round(event)
-            self.text += "".join(event.texts)
+        self._rounds = list(trace.rounds) if trace is not None else []
+        self.text = "".join(part for event in self._rounds for part in event.texts)
+        self._thought.feed(text)
+        self._place_all()
         if text.startswith(self.text):
-            self._flow.add_text(text[len(self.text) :])
+            self._flow.add_text(text[len(self.text) :] if self._rounds else self.answer)
         self.text = text
         self._flow.refresh(layout=True)
         await self.end(trace.line if trace is not None else "")
@@ -78,17 +94,44 @@ class Reply(Horizontal):
 
     async def add(self, rounds: Sequence[RoundDone], mode: str, stats: GenerationStats) -> None:
         """Draw the rounds that came since the last drawing."""
-        before = self._flow.lines
+        before, answered = self._flow.lines, self.answer
         added = "".join(text for event in rounds for text in event.texts)
         self.text += added
-        for event in rounds:
-            self._flow.add_round(event)
-        if self._blocks is not None:
-            await self._add_formatted(clean(added))
+        self._rounds += rounds
+        if self._thought.feed(added):
+            self._place_all()
+            await self.show_tokens(self._tokens_shown)
         else:
-            self._flow.draw(before)
+            self._place(rounds)
+            if self._blocks is not None:
+                await self._add_formatted(clean(self.answer[len(answered) :]))
+            else:
+                self._flow.draw(before)
         self._line.show(mode, stats)
         self._line.display = True
+
+    def _place(self, rounds: Sequence[RoundDone]) -> None:
+        """Add rounds to the thoughts if the model is thinking, else to the answer."""
+        parts: list[Part] = [(e.round.index, e.round.origins, e.texts, e.rejected) for e in rounds]
+        if self._thought.open:
+            self._thoughts.add(parts, running=True)
+        else:
+            for part in parts:
+                self._flow.add_tokens(*part)
+
+    def _place_all(self) -> None:
+        """Sort all rounds anew into thoughts and answer."""
+        self._flow.set_text("")
+        self._thoughts.reset()
+        thoughts: list[Part] = []
+        for thought, part in self._thought.split(self._rounds):
+            if thought:
+                thoughts.append(part)
+            else:
+                self._flow.add_tokens(*part)
+        if thoughts:
+            self._thoughts.add(thoughts, running=self._thought.open)
+        self._flow.refresh(layout=True)
 
     async def finish(self, done: GenerationDone, mode: str, ending: str) -> None:
         """The reply is over: draw it whole, with the engine's own figures."""
@@ -97,7 +140,8 @@ class Reply(Horizontal):
             self._flow.add_text(done.text[len(self.text) :])
             self._flow.draw(before)
         self.text = done.text
-        self._line.show(mode, done.stats, ending)
+        thinking = f"{count(self._thoughts.tokens, 'token')} of them thought" if self._thoughts.tokens else ""
+        self._line.show(mode, done.stats, " · ".join(filter(None, (thinking, ending))))
         self._line.display = True
         await self.end()
 
@@ -111,7 +155,7 @@ class Reply(Horizontal):
         self._blocks = None
         self._tail.display = False
         if self._markdown is not None and not self._tokens_shown:
-            await self._markdown.update(clean(self.text))
+            await self._markdown.update(clean(self.answer))
 
     async def show_tokens(self, shown: bool) -> None:
         """Switch between the token view and Markdown."""
@@ -124,7 +168,7 @@ class Reply(Horizontal):
         if shown:
             self._flow.refresh(layout=True)
             return
-        text = clean(self.text)
+        text = clean(self.answer)
         if self._blocks is not None:
             text = self._blocks.feed(text)
             self._tail.set_text(self._blocks.rest)

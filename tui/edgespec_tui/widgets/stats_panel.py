@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from textual.content import Content
 from textual.widgets import Static
 
 from edgespec.decoding.stats import GenerationStats
 from edgespec_tui.figures import ENOUGH_DRAFTED, Pace
+from edgespec_tui.text import count, size
+from edgespec_tui.totals import Totals
 from edgespec_tui.widgets.token_flow import BONUS_DOT
 
 BAR = 17
@@ -15,23 +19,91 @@ HEADING = "bold $text-primary"
 MUTED = "$foreground-muted"
 
 
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the panel shows; None where there is nothing yet.
+
+    Attributes:
+        why: one sentence on why it is as fast as it is.
+        memory: bytes in use, and of the whole machine.
+    """
+
+    stats: GenerationStats | None = None
+    pace: Pace | None = None
+    why: str = ""
+    totals: Totals = Totals()  # noqa: RUF009 - frozen
+    memory: tuple[int, int] | None = None
+
+
 class StatsPanel(Static):
     """Figures of the reply in progress or of the last one. Every number keeps its place while it changes."""
 
-    def on_mount(self) -> None:
-        self.show(None, None, "")
+    def __init__(self) -> None:
+        super().__init__()
+        self._figures = Figures()
 
-    def show(self, stats: GenerationStats | None, pace: Pace | None, why: str) -> None:
-        """Draw the figures; `why` explains them in one sentence. None while there is no reply yet."""
-        parts: list[Part] = []
-        if stats is None:
-            parts += [("THIS REPLY\n", HEADING), ("  Speed and drafts appear here\n  with the first reply.\n", MUTED)]
-        else:
-            parts += [*_speed(stats, pace), *_drafts(stats), *_rounds(stats), *_time(stats)]
-        if why:
-            parts += ["\n", (why, "italic"), "\n"]
-        parts += _legend()
-        self.update(Content.assemble(*parts), layout=False)
+    def on_mount(self) -> None:
+        self.show(self._figures)
+
+    def on_resize(self) -> None:
+        self.show(self._figures)
+
+    def show(self, figures: Figures) -> None:
+        """Draw the figures."""
+        self._figures = figures
+        self.update(Content.assemble(*self._fitting(_sections(figures))), layout=False)
+
+    def _fitting(self, sections: list[tuple[int, list[Part]]]) -> list[Part]:
+        """As many sections as the panel has lines for; those of the highest number go first."""
+        room = self.size.height or 100
+        while len(sections) > 1 and sum(_lines(parts) for _, parts in sections) > room:
+            sections.remove(max(sections, key=lambda section: section[0]))
+        return [part for _, parts in sections for part in parts]
+
+
+def _sections(figures: Figures) -> list[tuple[int, list[Part]]]:
+    """The panel from top to bottom, each section with how readily it gives way."""
+    if (stats := figures.stats) is None:
+        start: list[Part] = [
+            ("THIS REPLY\n", HEADING),
+            ("  Speed and drafts appear here\n  with the first reply.\n", MUTED),
+        ]
+        return [(0, start), (1, _legend())]
+    why: list[Part] = ["\n", (figures.why, "italic"), "\n"] if figures.why else []
+    return [
+        (0, _speed(stats, figures.pace)),
+        (1, _drafts(stats)),
+        (3, _rounds(stats)),
+        (5, _time(stats)),
+        (2, why),
+        (7, _chat(figures.totals)),
+        (6, _memory(figures.memory)),
+        (4, _legend()),
+    ]
+
+
+def _lines(parts: list[Part], width: int = 36) -> int:
+    """How many lines they take; text that is not broken by hand wraps."""
+    text = "".join(part if isinstance(part, str) else part[0] for part in parts)
+    return sum(max(1, -(-len(line) // width)) for line in text.split("\n")[:-1])
+
+
+def _chat(totals: Totals) -> list[Part]:
+    if totals.replies < 2:
+        return []
+    accepted = f"  {totals.accepted}/{totals.drafted} accepted" if totals.drafted else ""
+    return [
+        ("\nTHIS CHAT\n", HEADING),
+        f"  {count(totals.replies, 'reply').replace('replys', 'replies')}, {count(totals.tokens, 'token')}\n",
+        f"  {_number(totals.rate, 1)} tok/s average{accepted}\n",
+    ]
+
+
+def _memory(memory: tuple[int, int] | None) -> list[Part]:
+    if memory is None:
+        return []
+    used, whole = memory
+    return [("\nMEMORY\n", HEADING), f"  {size(used)} of {size(whole)}\n"]
 
 
 def _speed(stats: GenerationStats, pace: Pace | None) -> list[Part]:
