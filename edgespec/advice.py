@@ -63,12 +63,14 @@ class Chance:
     Attributes:
         alpha: accepted tokens over examined ones.
         share: share of the passes in which there is a draft at all.
+        source, share_source: where the two come from.
         examined: how many tokens the rate was measured with; 0 if it is assumed.
     """
 
     alpha: float
     share: float = 1.0
     source: Source = Source.ASSUMED
+    share_source: Source = Source.ASSUMED
     examined: int = 0
 
 

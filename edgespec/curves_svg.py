@@ -9,7 +9,7 @@ from edgespec.curves import ALPHAS, Line, Panel
 
 COLOURS = ("#0072b2", "#d55e00", "#007a5a")
 """One for each acceptance rate, apart for colour-blind eyes too; the end of each curve also says its rate."""
-WIDTH, HEIGHT = 960, 430
+WIDTH, HEIGHT = 984, 430
 PANEL_WIDTH, PANEL_HEIGHT = 380, 270
 LEFT, TOP = 56, 76
 GAP = 480

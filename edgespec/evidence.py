@@ -106,4 +106,4 @@ def observed(rounds: Sequence[Round]) -> Chance | None:
     accepted = sum(round_.verdict.accepted for round_ in drafted)
     examined = accepted + sum(round_.verdict.kind is Origin.CORRECTED for round_ in drafted)
     alpha = accepted / examined if examined else 0.0
-    return Chance(alpha, len(drafted) / len(rounds), Source.MEASURED, examined)
+    return Chance(alpha, len(drafted) / len(rounds), Source.MEASURED, Source.MEASURED, examined)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgespec.cli.advice_text import as_object, draw_curves, show, svg_of
 from edgespec.cli.options import Plan, make_plan, open_engine, some_options
 from edgespec.cli.output import print_json, say
 
 if TYPE_CHECKING:
-    from edgespec.advice import Advice, Chance, Costs
+    from edgespec.advice import Advice, Chance
     from edgespec.engine.messages import LoadOptions
     from edgespec.evidence import Evidence
     from edgespec.work import Work
@@ -24,13 +24,18 @@ KINDS = ("chat", "code", "edit", "summary", "extraction", "creative")
 
 @click.command("advise")
 @click.argument("kind", type=click.Choice(KINDS), required=False)
-@click.option("--measure", "measuring", is_flag=True, help="Load the models and measure, about a minute a kind.")
+@click.option(
+    "--measure",
+    "measuring",
+    is_flag=True,
+    help="Load the models and answer prompts of that kind to measure; a minute or so.",
+)
 @click.option("--plot", is_flag=True, help="Draw tokens a pass and speed-up by draft length.")
 @click.option("--svg", metavar="FILE", help="Write the same curves to an SVG file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 @some_options(
     "model", "draft", "pair", "ctx", "gpu_layers", "draft_ctx", "draft_cache_type", "draft_gpu_layers", "threads",
-    "temperature", "max_tokens", "cache_type_k", "cache_type_v", "flash_attention", "safe_mode",
+    "temperature", "max_tokens", "cache_type_k", "cache_type_v", "flash_attention", "kernels", "safe_mode",
 )  # fmt: skip
 def command(kind: str | None, measuring: bool, plot: bool, svg: str | None, as_json: bool, **flags: Any) -> int:
     """Say which mode and draft length pay for a KIND of work, and why; without KIND, for each of them.
@@ -131,9 +136,10 @@ def advise_all(plan: Plan, here: Here, works: Sequence[Work], *, measuring: bool
     found = []
     for work, seen in zip(works, evidence, strict=True):
         lookup, draft = assumed_chances(work, temperature)
+        costs = seen.costs or assumed_costs(here.draft_share, device=here.device)
         case = Case(
             work=work,
-            costs=seen.costs or assumed_costs(here.draft_share, device=here.device),
+            costs=costs if plan.load.draft is not None else replace(costs, step=0.0),
             lookup=better(seen.lookup, lookup),
             draft=None if plan.load.draft is None else better(seen.draft, draft),
             draft_share=here.draft_share,
@@ -146,12 +152,19 @@ def advise_all(plan: Plan, here: Here, works: Sequence[Work], *, measuring: bool
 
 
 def better(seen: Chance | None, assumed: Chance) -> Chance:
-    """What was seen. Earlier replies were of all kinds, so how often text can be copied is still assumed for them."""
+    """What was seen, as far as it says enough.
+
+    A rate of a few tokens says nothing. Earlier replies were of all kinds, so they do not say how often there is
+    something to copy in this one.
+    """
     from edgespec.advice import Source
+    from edgespec.evidence import ENOUGH
 
     if seen is None:
         return assumed
-    return replace(seen, share=assumed.share) if seen.source is Source.STORED else seen
+    if seen.share_source is Source.ASSUMED:
+        seen = replace(seen, share=assumed.share)
+    return seen if seen.examined >= ENOUGH else replace(seen, alpha=assumed.alpha, source=Source.ASSUMED, examined=0)
 
 
 def known(load: LoadOptions, temperature: float) -> Evidence:
@@ -183,131 +196,3 @@ def measure_all(plan: Plan, here: Here, works: Sequence[Work]) -> list[Evidence]
                 else:
                     say(event)
     return found
-
-
-# What is shown
-
-
-def show(plan: Plan, found: Sequence[Advice]) -> None:
-    """Advice as text: in full for one kind, a line each for several."""
-    from edgespec.terminal import printable
-
-    names = [Path(path).name for path in (plan.load.target, plan.load.draft) if path is not None]
-    click.echo(printable(" with ".join(names) + (" drafting" if len(names) > 1 else "")))
-    click.echo("")
-    for line in one(found[0]) if len(found) == 1 else several(found):
-        click.echo(printable(line))
-
-
-def one(advice: Advice) -> list[str]:
-    """Everything about one kind."""
-    work = advice.case.work
-    lines = [f"For {work.name} ({work.what}): {flags_of(advice)}", "", "          length  tokens a pass  speed-up"]
-    for choice in advice.choices:
-        lines.append(f"{choice.mode:8}  {choice.length:6}  {choice.tokens:13.2f}  {choice.speedup:8.2f}")
-    lines += ["", *advice.why]
-    lines += [f"Against it: {sentence}" for sentence in advice.against]
-    lines += ["", *grounds(advice), "", AUTO]
-    return lines
-
-
-AUTO = "Mode auto, the default, goes by the same reckoning with what it measures, anew in every round."
-
-
-def several(found: Sequence[Advice]) -> list[str]:
-    """A line for each kind, and what holds for all."""
-    lines = ["kind        do                             tokens a pass  speed-up"]
-    for advice in found:
-        best = advice.best
-        lines.append(f"{advice.case.work.name:10}  {flags_of(advice):29}  {best.tokens:13.2f}  {best.speedup:8.2f}")
-    lines += [""] + [f"Against it: {sentence}" for sentence in found[0].against]
-    return [*lines, costs_text(found[0].case.costs), "`edgespec advise KIND` explains one of them.", AUTO]
-
-
-def flags_of(advice: Advice) -> str:
-    """The advice as options."""
-    best = advice.best
-    return f"--mode {best.mode}" + (f" --draft-length {best.length}" if best.length else "")
-
-
-def grounds(advice: Advice) -> list[str]:
-    """Where every number comes from."""
-    from edgespec.advice import Source
-
-    case = advice.case
-    lines = [costs_text(case.costs)]
-    share = ", their share of the passes is assumed" if case.lookup.source is Source.STORED else ""
-    where = f"in {case.lookup.share:.0%} of the passes"
-    lines.append(f"Copies: {case.lookup.alpha:.0%} right, {where} ({origin(case.lookup)}{share}).")
-    if case.draft is not None:
-        lines.append(f"Draft model: {case.draft.alpha:.0%} of its tokens right ({origin(case.draft)}).")
-    if not (case.lookup.examined and (case.draft is None or case.draft.examined)):
-        lines.append("`--measure` replaces what is assumed.")
-    return lines
-
-
-def origin(chance: Chance) -> str:
-    """Where a rate comes from, with its denominator."""
-    return f"{chance.source}, {chance.examined:,} tokens" if chance.examined else str(chance.source)
-
-
-def costs_text(costs: Costs) -> str:
-    """What passes cost."""
-    v = costs.curve()
-    text = f"Costs ({costs.source}): passes of 2, 4 and 8 tokens cost {v(2):.2f}, {v(4):.2f} and {v(8):.2f} plain steps"
-    if costs.step:
-        text += f", a draft step {costs.step:.2f}"
-    return text + (f"; a plain step takes {1000 * costs.plain_seconds:.1f} ms." if costs.plain_seconds else ".")
-
-
-def as_object(advice: Advice) -> dict[str, Any]:
-    """Advice as JSON."""
-    from dataclasses import asdict
-
-    case = advice.case
-    v = case.costs.curve()
-    return {
-        "kind": case.work.name,
-        "mode": advice.best.mode,
-        "draft_length": advice.best.length,
-        "tokens_per_pass": advice.best.tokens,
-        "predicted_speedup": advice.best.speedup,
-        "choices": [asdict(choice) for choice in advice.choices],
-        "why": advice.why,
-        "against": advice.against,
-        "costs": {
-            "source": case.costs.source, "verify": {str(n): v(n) for n in range(1, 18)}, "draft_step": case.costs.step,
-            "plain_step_seconds": case.costs.plain_seconds,
-        },
-        "lookup": asdict(case.lookup),
-        "draft": None if case.draft is None else asdict(case.draft),
-        "draft_share": case.draft_share,
-        "temperature": case.temperature,
-    }  # fmt: skip
-
-
-def draw_curves(costs: Costs) -> None:
-    """The curves in characters that this terminal has."""
-    from edgespec.curves import draw, panels
-
-    unicode = "utf" in (sys.stdout.encoding or "").lower()
-    for panel in panels(costs):
-        click.echo("")
-        click.echo(draw(panel, unicode=unicode))
-    click.echo("")
-    click.echo(caption(costs, "Filled", "Hollow"))
-
-
-def svg_of(costs: Costs) -> str:
-    """The curves as a picture."""
-    from edgespec.curves import panels
-    from edgespec.curves_svg import to_svg
-
-    title = "Speculative decoding: what a draft length brings, by acceptance rate"
-    return to_svg(panels(costs), title, caption(costs, "Solid", "Dashed"))
-
-
-def caption(costs: Costs, here: str, ideal: str) -> str:
-    """What the curves mean."""
-    made = f"a draft step costs {costs.step:.2f} plain steps" if costs.step else "drafts cost nothing to make"
-    return f"{here}: this machine, costs {costs.source}. {ideal}: wide passes are free. In both {made}."

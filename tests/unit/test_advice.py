@@ -22,8 +22,9 @@ from edgespec.advice import (
     expected_tokens,
     speedup,
 )
-from edgespec.cli.advise import KINDS, as_object, better, grounds, several
-from edgespec.cli.advise import one as one_kind
+from edgespec.cli.advice_text import as_object, grounds, several
+from edgespec.cli.advice_text import one as one_kind
+from edgespec.cli.advise import KINDS, better
 from edgespec.curves import ALPHAS, draw, panels
 from edgespec.curves_svg import to_svg
 from edgespec.evidence import observed
@@ -136,9 +137,15 @@ def test_without_measured_costs_a_device_makes_wide_passes_cheap() -> None:
 def test_earlier_replies_do_not_say_how_often_this_kind_of_work_can_be_copied() -> None:
     assumed = Chance(0.6, 0.2)
     assert better(None, assumed) is assumed
-    assert better(Chance(0.9, 1.0, Source.STORED, 80), assumed) == Chance(0.9, 0.2, Source.STORED, 80)
-    measured = Chance(0.9, 0.7, Source.MEASURED, 80)
+    seen = Chance(0.9, 1.0, Source.STORED, examined=80)
+    assert better(seen, assumed) == Chance(0.9, 0.2, Source.STORED, examined=80)
+    measured = Chance(0.9, 0.7, Source.MEASURED, Source.MEASURED, 80)
     assert better(measured, assumed) is measured
+
+
+def test_a_rate_of_two_tokens_says_nothing_but_the_share_of_passes_does() -> None:
+    few = Chance(0.5, 0.04, Source.MEASURED, Source.MEASURED, 2)
+    assert better(few, Chance(0.7, 0.2)) == Chance(0.7, 0.04, share_source=Source.MEASURED)
 
 
 def round_of(drafted: int, accepted: int) -> Round:
@@ -149,19 +156,19 @@ def round_of(drafted: int, accepted: int) -> Round:
 
 def test_what_replies_show_is_counted_by_what_was_examined() -> None:
     found = observed([round_of(4, 4), round_of(4, 1), round_of(0, 0), round_of(0, 0)])
-    assert found == Chance(5 / 6, 0.5, Source.MEASURED, 6)
+    assert found == Chance(5 / 6, 0.5, Source.MEASURED, Source.MEASURED, 6)
     assert observed([]) is None
-    assert observed([round_of(0, 0)]) == Chance(0.0, 0.0, Source.MEASURED, 0)
+    assert observed([round_of(0, 0)]) == Chance(0.0, 0.0, Source.MEASURED, Source.MEASURED, 0)
 
 
 # Shown
 
 
 def test_every_number_says_where_it_comes_from() -> None:
-    text = "\n".join(grounds(advise(case(draft=Chance(0.8, 1.0, Source.STORED, 1234)))))
+    text = "\n".join(grounds(advise(case(draft=Chance(0.8, 1.0, Source.STORED, examined=1234)))))
     assert "Costs (measured in earlier replies): passes of 2, 4 and 8 tokens cost 1.25, 1.48 and 2.60" in text
     assert "a draft step 0.10; a plain step takes 70.0 ms." in text
-    assert "Copies: 70% right, in 20% of the passes (assumed)." in text
+    assert "Copies: 70% right (assumed), in 20% of the passes (assumed)." in text
     assert "Draft model: 80% of its tokens right (measured in earlier replies, 1,234 tokens)." in text
     assert "`--measure` replaces what is assumed." in text
 
