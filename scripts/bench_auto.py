@@ -4,7 +4,8 @@
 
 Every repeat runs plain decoding and all other ways on the same prompt one after the other, from empty caches, in an
 order that turns; a ratio is taken within a repeat only, so that a machine that slows down in between does no harm.
-Replies have at most --tokens tokens; speeds are per token. What auto mode learns goes to --cache, empty at first unless it is named.
+Replies have at most --tokens tokens; speeds are per token. What auto mode learns goes to --cache, empty at first unless
+it is named.
 Also shown: a draft model that knows nothing (--hostile, random weights of the same vocabulary), and --temperature.
 """
 
@@ -102,6 +103,7 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--lengths", default="1,2,3,4,5,6,7,8")
     parser.add_argument("--auto-only", action="store_true", help="plain and auto only")
+    parser.add_argument("--kernels", default="exact", choices=("exact", "fast"))
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
@@ -115,7 +117,7 @@ def main() -> None:
         for name, options in ways(draft is not None, lengths).items()
     }
     results, raw = {}, {}
-    with Engine.open(args.target, draft) as engine:
+    with Engine.open(args.target, draft, kernels=args.kernels) as engine:
         measure(engine, KINDS["story"], replace(runs["auto"], max_tokens=8))  # calibrates, if that was not done yet
         for kind in args.kinds.split(","):
             raw[kind] = bench(engine, KINDS[kind], runs, args.repeats)
