@@ -63,8 +63,8 @@ def test_lookup_and_a_model_drafting_for_itself_give_the_same_text_in_fewer_pass
     plain: dict[str, Any], demo_model: Path
 ) -> None:
     common = (COUNT, "--raw", "--ctx", "512", "--max-tokens", "24")
-    lookup = answer(*common, "--min-ngram", "2", "--draft-length", "6")
-    draft = answer(*common, "--draft", str(demo_model), "--draft-length", "3", "--trace")
+    lookup = answer(*common, "--mode", "lookup", "--min-ngram", "2", "--draft-length", "6")
+    draft = answer(*common, "--mode", "draft", "--draft", str(demo_model), "--draft-length", "3", "--trace")
     assert (lookup["mode"], draft["mode"]) == ("lookup", "draft")
     assert lookup["tokens"] == draft["tokens"] == plain["tokens"]
     assert max(draft["stats"]["rounds"], lookup["stats"]["rounds"]) < plain["stats"]["rounds"]
@@ -139,7 +139,7 @@ def test_a_pair_of_strangers_is_refused_or_given_up_openly(gemma_model: Path) ->
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "lookup" in refused.stderr
     result = answer(*common, "--allow-fallback")
-    assert (result["mode"], result["draft"]) == ("lookup", None)
+    assert (result["mode"], result["draft"]) == ("auto", None)
 
 
 def test_a_full_context_ends_the_reply_and_not_the_program() -> None:
@@ -185,5 +185,5 @@ def test_a_line_chat_keeps_its_cache_between_turns() -> None:
     )
     assert result.returncode == 0
     assert len(result.stdout.split("\n")) >= 3
-    assert "lookup: " in result.stderr
+    assert "auto: " in result.stderr
     assert "plain: " in result.stderr
