@@ -9,17 +9,28 @@ from threading import Event as Flag
 
 import pytest
 from conftest import MakeApp, until
+from edgespec_tui import shelf as shelves
 from edgespec_tui.archive import chats_folder
 from edgespec_tui.record import ChatRecord
 from edgespec_tui.screens.chat import ChatScreen
+from edgespec_tui.screens.models import ModelsScreen
+from edgespec_tui.shelf import Entry, Shelf
 from edgespec_tui.widgets.composer import Composer
+from edgespec_tui.widgets.download_bar import DownloadBar
 from edgespec_tui.widgets.note import Note
-from scripted_engine import CODE, done, loaded, model, reply, words
+from scripted_engine import CODE, Step, done, loaded, model, reply, words
+from test_compare_screen import measured, run_of
+from test_thoughts import THINKING
 from textual.pilot import Pilot
 
+from edgespec.conditions import LoadMeter
 from edgespec.engine.messages import EngineLost, PrefillDone
 from edgespec.errors import ModelFileError
-from edgespec.types import Prefilled
+from edgespec.models.catalogue import Here, Row
+from edgespec.models.fit import Machine, Verdict
+from edgespec.models.inventory import LocalModel
+from edgespec.models.registry import Pair, Registry
+from edgespec.types import Mode, Prefilled
 
 Before = Callable[[Pilot[None]], Awaitable[None]]
 Compare = Callable[..., bool]
@@ -166,3 +177,89 @@ def test_chats(
         kept.changed = f"2026-11-0{day}T12:00:00+00:00"
         (folder / f"{day}.json").write_text(json.dumps(kept.to_json()))
     assert snap_compare(make_app(), terminal_size=WIDE, run_before=asking(keys=("ctrl+o", "down", "d")))
+
+
+async def compared(pilot: Pilot[None]) -> None:
+    """Measured, the replay stopped half-way."""
+    await measured(pilot)
+    await pilot.press("home", *["right"] * 11)
+
+
+def four_modes() -> list[list[Step]]:
+    modes = list(Mode)
+    runs = [run_of(mode) for mode in modes]
+    return [*runs, *(runs[(i + turn) % 4] for turn in range(3) for i in range(4))]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50), (50, 30)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_compare(
+    make_app: MakeApp, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    """A race half-way: panes, playhead, figures."""
+    monkeypatch.setattr(LoadMeter, "others", lambda meter: 0.0)
+    app = make_app(*four_modes(), loaded=loaded(draft=model("Tiny 135M Q8_0"), modes=dict.fromkeys(Mode)))
+    assert snap_compare(app, terminal_size=size, run_before=compared)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_compare_setup(make_app: MakeApp, snap_compare: Compare, size: tuple[int, int]) -> None:
+    """Prompts and modes to choose from; what cannot run says why."""
+    assert snap_compare(make_app(), terminal_size=size, run_before=asking(keys=("f4",)))
+
+
+def test_compare_no_colour(make_app: MakeApp, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is on and off is to be seen without colour."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert snap_compare(make_app(), terminal_size=WIDE, run_before=asking(keys=("f4", "tab", "down")))
+
+
+def test_rounds(make_app: MakeApp, snap_compare: Compare) -> None:
+    """A reply pass by pass."""
+    app = make_app(reply(CODE))
+    assert snap_compare(app, terminal_size=WIDE, run_before=asking("Rename it.", keys=("ctrl+g", *["down"] * 3)))
+
+
+def test_thoughts(make_app: MakeApp, snap_compare: Compare) -> None:
+    """Thoughts opened; the answer below."""
+    assert snap_compare(make_app(reply(THINKING)), terminal_size=WIDE, run_before=asking("2+2?", keys=("f10",)))
+
+
+def shelf() -> Shelf:
+    """A registry of three, and two files on the disk, one of them broken."""
+    def entry(*cells: str, usable: bool = True, **more: object) -> Entry:
+        here = Here.ALL if usable else Here.NONE
+        pair = Pair(cells[0], cells[0], "ok", "A", "draft-simple", "mit")
+        return Entry(cells, f"{cells[0]} in a sentence.", row=Row(pair, 1, Verdict.FITS, here), **more)  # type: ignore[arg-type]
+
+    def found(name: str, problem: str | None) -> Entry:
+        local = LocalModel(name, Path(name), "folder", 1, None, problem)
+        cells = (name, "folder", "98.4 MB", "290 MB", "yes", "broken" if problem else "yes", "mit", "")
+        return Entry(cells, problem or "A model.", local=local)
+
+    pairs = (
+        entry("tiny-1b", "chat", "1.2 GB", "2.19 GB", "yes", "yes", "mit", "draft model Q8_0"),
+        entry("large-14b", "chat code", "9.64 GB", "10.9 GB", "tight", "-", "gemma (ask)", "draft model", usable=False),
+        entry("huge-32b", "code", "20.4 GB", "22.1 GB", "no", "-", "mit", "MTP head (not used yet)", usable=False),
+    )  # fmt: skip
+    local = (found("[red] 日本.gguf", None), found("cut.gguf", "cut.gguf is 41 MB shorter than its header says."))
+    return Shelf(Machine(16_000_000_000), Registry(pairs=(), licences={}), pairs, local)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_models(
+    make_app: MakeApp, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    """The list, the cursor on a file that is broken, and a download under way."""
+    monkeypatch.setattr(shelves, "look", shelf)
+
+    async def run(pilot: Pilot[None]) -> None:
+        await asking(keys=("f6",))(pilot)
+        await until(pilot, lambda: pilot.app.screen._shelf)  # type: ignore[attr-defined]
+        screen = pilot.app.screen
+        assert isinstance(screen, ModelsScreen)
+        bar = screen.query_one(DownloadBar)
+        bar.display = True
+        await pilot.press("end", "enter")
+        bar.show("large-14b", 1_900_000_000, 9_640_000_000, 41_000_000)
+
+    assert snap_compare(make_app(), terminal_size=size, run_before=run)

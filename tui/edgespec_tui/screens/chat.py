@@ -33,7 +33,7 @@ class ChatScreen(ChatReplies):
         Binding("f3", "toggle_tokens", "View", tooltip="Switch between marked tokens and formatted text"),
         Binding("f4", "compare", "Compare", tooltip="Race modes against each other on one prompt"),
         Binding("f5", "again", "Again", tooltip="Answer the last message once more"),
-        Binding("f6", "models", "Models", priority=True, tooltip="Other models: on this disk, or to download"),
+        Binding("f6", "models", "Models", tooltip="Other models: on this disk, or to download"),
         Binding("f7", "draft_length(-1)", "Shorter drafts", show=False, priority=True, tooltip="Draft fewer tokens"),
         Binding("f8", "draft_length(1)", "Longer drafts", show=False, priority=True, tooltip="Draft more tokens"),
         Binding("f9", "settings", "Settings", show=False, tooltip="System text, temperature, seed, longest reply"),
@@ -59,8 +59,10 @@ class ChatScreen(ChatReplies):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Dim what would do nothing now."""
         if action == "stop":
-            return True if self._exchange is not None else None
-        if action in ("again", "edit", "new_chat", "copy_reply"):
+            return self._exchange is not None
+        if action == "again":
+            return self._exchange is None and bool(self._chat.turns)
+        if action in ("edit", "new_chat", "copy_reply"):
             return True if self._exchange is None and self._chat.turns else None
         return True
 

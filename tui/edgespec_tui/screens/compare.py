@@ -214,7 +214,10 @@ class CompareScreen(Screen[None]):
             case RunPrefill(key=key, progress=progress):
                 self._panes()[key.contestant].say(f"reading: {progress.done:,} of {progress.total:,} tokens")
             case RunRound(key=key, step=step) if not key.warm_up:
-                self._panes()[key.contestant].add([step])
+                pane = self._panes()[key.contestant]
+                if not pane.shown:
+                    pane.say("", f"repeat {key.repeat + 1}")
+                pane.add([step])
             case RunFinished(key=key, run=run):
                 self._finish(key, run.stats.decode_tokens_per_second)
             case CompareNotice(text=text):

@@ -40,6 +40,8 @@ class Composer(TextArea):
             highlight_cursor_line=False,
             placeholder="Write a message. Enter sends, Ctrl+J starts a new line.",
         )
+        for key in ("f6", "f7"):  # a text area selects with them; here they belong to the screen
+            self._bindings.key_to_bindings.pop(key, None)
         self._sent: list[str] = []
         self._back = 0
         self._hint = self._hinted = ""

@@ -141,7 +141,7 @@ def _rounds(stats: GenerationStats, most: int = 6) -> list[Part]:
         label = f"{accepted}+" if accepted == most else f"{accepted} "
         parts += [f"  {label} ", (f"{'█' * round(passes / top * BAR):<{BAR}}", "$text-accent"), f" {passes:>5}\n"]
     if stats.drafted >= ENOUGH_DRAFTED and stats.acceptance_by_position:
-        kept = " ".join(f"{rate:.2f}".lstrip("0") for rate in stats.acceptance_by_position[:5])
+        kept = " ".join(f"{rate:.2f}".lstrip("0") for rate in stats.acceptance_by_position[:4])
         parts += [("  by position ", MUTED), f"{kept}\n"]
     return parts
 

@@ -38,7 +38,7 @@ class StatusBar(Horizontal):
     def show_mode(self, running: str, coming: str = "") -> None:
         """Name the mode that runs, and the one chosen for the next reply if that differs."""
         parts: list[str | tuple[str, str]] = [(running, "bold")]
-        if coming and coming != running:
+        if coming and not running.startswith(coming):
             parts.append((f"  next: {coming}", "$foreground-muted"))
         self.query_one("#mode", Static).update(Content.assemble(*parts))
 
