@@ -171,17 +171,20 @@ def tokenize(rendered: RenderedPrompt, vocabulary: PromptVocabulary) -> list[int
     return [bos] * min(1, written + vocabulary.add_bos) + tokens[written:]
 
 
-def check_budget(n_prompt: int, n_ctx: int, max_tokens: int | None = None) -> None:
+def check_budget(n_prompt: int, n_ctx: int, max_tokens: int | None = None, n_ctx_train: int = 0) -> None:
     """Raise ContextFullError unless the prompt leaves room for at least one token of reply.
 
-    A reply that may grow to `max_tokens` need not fit: it ends with reason `context`. The hint makes room for it.
+    A reply that may grow to `max_tokens` need not fit: it ends with reason `context`. The hint makes room for it,
+    unless that is more than the model was trained for (`n_ctx_train`, 0 if nobody knows).
     """
     if n_prompt < n_ctx:
         return
     room = -(-(n_prompt + (max_tokens or 256)) // 256) * 256
+    hint = f"Use --ctx {room}, shorten the text, or start a new chat."
+    if 0 < n_ctx_train < room:
+        hint = f"Shorten the text, or start a new chat: this model was trained for {n_ctx_train:,} tokens."
     raise ContextFullError(
-        f"The prompt needs {n_prompt:,} tokens and at least one for the reply, but the context holds {n_ctx:,}.",
-        f"Use --ctx {room}, shorten the text, or start a new chat.",
+        f"The prompt needs {n_prompt:,} tokens and at least one for the reply, but the context holds {n_ctx:,}.", hint
     )
 
 

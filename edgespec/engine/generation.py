@@ -46,7 +46,7 @@ class Generator:
             raise ModeError(f"Mode {options.mode} cannot run: {reason}", _mode_hint(models.loaded))
         prompt = self._prompt(command, send)
         target = models.target.session
-        check_budget(len(prompt), target.n_ctx, options.max_tokens)
+        check_budget(len(prompt), target.n_ctx, options.max_tokens, target.n_ctx_train)
         if options.fresh:
             self.forget()
         drafter, length = self.drafting.choose(options, prompt, cancelled)

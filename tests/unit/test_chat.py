@@ -329,6 +329,13 @@ def test_the_suggested_context_has_room_for_the_reply_that_was_asked_for() -> No
     assert "--ctx 4096" in caught.value.hint
 
 
+def test_no_context_is_suggested_that_the_model_was_not_trained_for() -> None:
+    with pytest.raises(ContextFullError) as caught:
+        check_budget(140_000, 8192, n_ctx_train=8192)
+    assert "--ctx" not in caught.value.hint
+    assert "8,192" in caught.value.hint
+
+
 # Conversation
 
 
