@@ -10,24 +10,46 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import sys
 import tempfile
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from threading import Event as Flag
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "tui"), str(ROOT / "tests" / "fakes")]
 
+from edgespec_tui import memory, shelf  # noqa: E402
 from edgespec_tui.app import EdgeSpecApp  # noqa: E402
+from edgespec_tui.screens.compare import CompareScreen  # noqa: E402
+from edgespec_tui.screens.compare_setup import CompareSetup  # noqa: E402
+from edgespec_tui.screens.models import ModelsScreen  # noqa: E402
 from edgespec_tui.widgets.composer import Composer  # noqa: E402
 from edgespec_tui.widgets.note import Note  # noqa: E402
 from edgespec_tui.widgets.reply import Reply  # noqa: E402
-from scripted_engine import CODE, Opener, ScriptedEngine, Step, loaded, model, reply, words  # noqa: E402
+from scripted_engine import (  # noqa: E402
+    CODE,
+    Opener,
+    ScriptedEngine,
+    Step,
+    loaded,
+    model,
+    reply,
+    round_done,
+    words,
+)
 from textual.pilot import Pilot  # noqa: E402
+from textual.widgets import OptionList  # noqa: E402
 
-from edgespec.engine.messages import GenerateOptions, LoadOptions, PrefillDone  # noqa: E402
+from edgespec.conditions import LoadMeter  # noqa: E402
+from edgespec.engine.messages import GenerateOptions, LoadOptions, PrefillDone, RoundDone  # noqa: E402
+from edgespec.models.catalogue import catalogue  # noqa: E402
+from edgespec.models.fit import Machine  # noqa: E402
+from edgespec.models.registry import load_registry  # noqa: E402
 from edgespec.types import Mode, Prefilled  # noqa: E402
 
 SIZE = (118, 34)
@@ -53,13 +75,17 @@ def make_app(*scripts: list[Step]) -> EdgeSpecApp:
     return app
 
 
+async def ready(pilot: Pilot[None]) -> None:
+    """Wait until the models are loaded."""
+    screen = pilot.app.screen
+    screen.query_one(Composer).cursor_blink = False
+    await until(pilot, lambda: any("Ready" in str(note.render()) for note in screen.query(Note)))
+
+
 async def ask(pilot: Pilot[None], text: str) -> None:
     """Send a message."""
-    screen = pilot.app.screen
-    box = screen.query_one(Composer)
-    box.cursor_blink = False
-    await until(pilot, lambda: any("Ready" in str(note.render()) for note in screen.query(Note)))
-    box.load_text(text)
+    await ready(pilot)
+    pilot.app.screen.query_one(Composer).load_text(text)
     await pilot.press("enter")
 
 
@@ -75,9 +101,76 @@ async def tokens(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: any(said.text.endswith("```") for said in pilot.app.screen.query(Reply)))
 
 
+# The race: one text, and how many tokens of it each mode brings a round
+
+TEXT = "".join(text for event in CODE for text in event.texts) + (
+    "\n\nI renamed `values` to `data` in the signature, in the loop and in the call of `len`; nothing else has changed."
+)
+PACE = {Mode.PLAIN: (1,), Mode.LOOKUP: (1, 5, 3, 5, 1), Mode.DRAFT: (3, 2, 4, 1), Mode.AUTO: (4, 5, 3, 2)}
+SECONDS = {Mode.PLAIN: 0.070, Mode.LOOKUP: 0.096, Mode.DRAFT: 0.115, Mode.AUTO: 0.098}
+
+
+def pieces(text: str) -> list[str]:
+    """A text in pieces as a tokenizer might cut it."""
+    return re.findall(r"\s*\w{1,6}|\s*[^\w\s]+|\s+", text)
+
+
+def run_of(mode: Mode, repeat: int) -> list[Step]:
+    """One run of the race."""
+    texts, rounds, place = pieces(TEXT), list[RoundDone](), 0
+    source = "draft" if mode is Mode.DRAFT else "lookup"
+    for size in cycle(PACE[mode]):
+        part = texts[place : place + size]
+        if not part:
+            break
+        wrong = ["values"] if size < 3 and mode is not Mode.PLAIN else []
+        seconds = SECONDS[mode] * (1 + 0.01 * repeat)
+        event = round_done(len(rounds), part[:-1], wrong, part[-1], seconds=seconds, source=source)
+        tokens = tuple(range(place, place + len(part)))
+        rounds.append(replace(event, round=replace(event.round, tokens=tokens)))
+        place += size
+    return reply(rounds, mode=mode)
+
+
+def race_runs() -> list[list[Step]]:
+    """Warm-ups, then three repeats in turns."""
+    modes = list(Mode)
+    turns = [[*modes[turn:], *modes[:turn]] for turn in range(3)]
+    return [*(run_of(mode, 0) for mode in modes), *(run_of(mode, i) for i, turn in enumerate(turns) for mode in turn)]
+
+
+async def compare(pilot: Pilot[None]) -> None:
+    """A race, half-way."""
+    await ready(pilot)
+    await pilot.press("f4")
+    await until(pilot, lambda: isinstance(pilot.app.screen, CompareSetup))
+    await pilot.press("f4")
+    screen = next(screen for screen in pilot.app.screen_stack if isinstance(screen, CompareScreen))
+    await until(pilot, lambda: pilot.app.screen is screen and screen.race is not None)
+    await pilot.press("space", "home", *["right"] * 9)
+
+
+async def models(pilot: Pilot[None]) -> None:
+    """The list of models."""
+    await ready(pilot)
+    await pilot.press("f6")
+    await until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen) and pilot.app.screen.query("#models"))
+    await until(pilot, lambda: pilot.app.screen.query_one("#models", OptionList).option_count)
+    await pilot.press(*["down"] * 7)
+
+
+def shelf_of_a_laptop() -> shelf.Shelf:
+    """The registry as a machine of 16 GB sees it that has nothing on its disk."""
+    registry, laptop = load_registry(), Machine(16_000_000_000)
+    rows = catalogue(registry, laptop, Path("/nowhere"))
+    return shelf.Shelf(laptop, registry, tuple(shelf.pair_entry(row, registry) for row in rows), ())
+
+
 PICTURES: dict[str, tuple[Callable[[], EdgeSpecApp], Callable[[Pilot[None]], Awaitable[None]]]] = {
     "chat": (lambda: make_app([PrefillDone(1, Prefilled(42, 0, 0.2)), *CODE[:7], Flag()]), streaming),
     "tokens": (lambda: make_app(reply(CODE), reply(words("ok"))), tokens),
+    "compare": (lambda: make_app(*race_runs()), compare),
+    "models": (make_app, models),
 }
 
 
@@ -102,6 +195,9 @@ def main() -> None:
     if unknown := set(wanted.names) - set(PICTURES):
         parser.error(f"there is no picture {', '.join(sorted(unknown))}")
     wanted.folder.mkdir(parents=True, exist_ok=True)
+    memory.in_use = lambda pid: (5_100_000_000, 16_000_000_000)
+    shelf.look = shelf_of_a_laptop
+    LoadMeter.others = lambda meter: 0.0  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as data:
         os.environ |= {"XDG_DATA_HOME": data, "XDG_CONFIG_HOME": data, "XDG_STATE_HOME": data}
         for name in wanted.names or PICTURES:

@@ -11,7 +11,7 @@ from conftest import MakeApp, until
 from edgespec_tui import shelf as shelves
 from edgespec_tui.screens.chat import ChatScreen
 from edgespec_tui.screens.models import ModelsScreen
-from edgespec_tui.shelf import Shelf, _local_entry, _pair_entry
+from edgespec_tui.shelf import Shelf, local_entry, pair_entry
 from edgespec_tui.widgets.download_bar import Rate
 from edgespec_tui.widgets.status_bar import StatusBar
 from scripted_engine import Opener, loaded, reply, words
@@ -64,8 +64,8 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     registry = Registry((pair,), {"terms": TERMS})
 
     def look() -> Shelf:
-        local = tuple(_local_entry(found, HERE) for found in inventory(cache, [folder], others=False))
-        return Shelf(HERE, registry, (_pair_entry(row_for(pair, HERE, cache, 4096), registry),), local)
+        local = tuple(local_entry(found, HERE) for found in inventory(cache, [folder], others=False))
+        return Shelf(HERE, registry, (pair_entry(row_for(pair, HERE, cache, 4096), registry),), local)
 
     monkeypatch.setattr(shelves, "look", look)
     (folder / "big.gguf").write_bytes(model(size=9000).bytes())

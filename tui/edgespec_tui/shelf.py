@@ -80,11 +80,12 @@ class Shelf:
 def look() -> Shelf:
     """Look at registry and disk; reads the headers of all models, so not on the app's own thread."""
     registry, here = load_registry(), machine()
-    pairs = tuple(_pair_entry(row, registry) for row in catalogue(registry, here, cache_root()))
-    return Shelf(here, registry, pairs, tuple(_local_entry(found, here) for found in inventory()))
+    pairs = tuple(pair_entry(row, registry) for row in catalogue(registry, here, cache_root()))
+    return Shelf(here, registry, pairs, tuple(local_entry(found, here) for found in inventory()))
 
 
-def _pair_entry(row: Row, registry: Registry) -> Entry:
+def pair_entry(row: Row, registry: Registry) -> Entry:
+    """A pair as a line of the list."""
     pair = row.pair
     licences = [registry.licence(name) for name in pair.licences]
     licence = ", ".join(f"{found.id}{' (ask)' if found.ask else ''}" for found in licences)
@@ -96,7 +97,8 @@ def _pair_entry(row: Row, registry: Registry) -> Entry:
     return Entry(tuple(map(one_line, cells)), one_line(detail.strip()), row=row)
 
 
-def _local_entry(found: LocalModel, here: Machine) -> Entry:
+def local_entry(found: LocalModel, here: Machine) -> Entry:
+    """A model on this disk as a line of the list."""
     name = Path(found.spec).name if found.source not in ("hub", "package") else found.spec
     if found.model is None:
         cells = (name, "", format_size(found.size), "-", "-", "broken", "", "")
