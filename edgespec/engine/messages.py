@@ -15,7 +15,7 @@ from edgespec import errors
 from edgespec.decoding.auto_report import AutoReport, Use
 from edgespec.decoding.sampling import SamplingParams
 from edgespec.decoding.stats import GenerationStats
-from edgespec.types import Draft, FinishReason, Mode, Origin, Prefilled, Prefilling, Round, Verdict
+from edgespec.types import AUTO_LAYERS, Draft, FinishReason, Mode, Origin, Prefilled, Prefilling, Round, Verdict
 
 MAX_DRAFT_LENGTH = 32
 """Longest draft a round may have: the target context reserves this many rows of logits, plus one."""
@@ -46,7 +46,7 @@ class LoadOptions:
     draft: str | None = None
     n_ctx: int = 0
     n_batch: int = 512
-    gpu_layers: int = 0
+    gpu_layers: int = AUTO_LAYERS
     threads: int = 0
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"

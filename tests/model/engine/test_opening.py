@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,13 +34,13 @@ def test_the_draft_model_is_loaded_as_its_own_options_say(
     asked: list[m.LoadOptions] = []
     load = loading.OpenModel.load
 
-    def remember(file: CheckedModel, options: m.LoadOptions, n_ctx: int, max_draft: int) -> loading.OpenModel:
+    def remember(file: CheckedModel, options: m.LoadOptions, *rest: Any, **more: Any) -> loading.OpenModel:
         asked.append(options)
-        return load(file, options, n_ctx, max_draft)
+        return load(file, options, *rest, **more)
 
     monkeypatch.setattr(loading.OpenModel, "load", remember)
     own = {"draft_n_ctx": 64, "draft_cache_type": "q8_0", "draft_gpu_layers": 1}
-    models = loading.load_models(m.LoadOptions(str(tiny_target), str(tiny_draft), n_ctx=256, threads=1, **own))
+    models = loading.load_models(m.LoadOptions(str(tiny_target), str(tiny_draft), n_ctx=256, gpu_layers=0, threads=1, **own))
     try:
         assert models.draft is not None
         assert (models.target.session.n_ctx, models.draft.session.n_ctx) == (256, 64)

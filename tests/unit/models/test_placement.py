@@ -9,7 +9,7 @@ import pytest
 from tiny_gguf_bytes import TinyGguf, model
 
 from edgespec.engine.messages import LoadOptions
-from edgespec.errors import ModelFileError, ModelLoadError
+from edgespec.errors import ModelFileError, ModelLoadError, SettingsError
 from edgespec.models.fit import Machine, estimate
 from edgespec.models.units import format_size
 from edgespec.placement import choose_layers, memory_notices, place, setup_of, shapes
@@ -126,3 +126,8 @@ def test_a_file_that_is_not_whole_is_found_here_too(options: LoadOptions) -> Non
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ModelFileError, match="100 bytes shorter"):
         memory_notices(options, Machine(MB))
+
+
+def test_a_cache_type_that_does_not_exist_is_an_error_about_settings(options: LoadOptions) -> None:
+    with pytest.raises(SettingsError, match="'q9'"):
+        memory_notices(replace(options, draft_cache_type="q9"), Machine(MB))
