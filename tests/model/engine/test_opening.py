@@ -40,7 +40,9 @@ def test_the_draft_model_is_loaded_as_its_own_options_say(
 
     monkeypatch.setattr(loading.OpenModel, "load", remember)
     own = {"draft_n_ctx": 64, "draft_cache_type": "q8_0", "draft_gpu_layers": 1}
-    models = loading.load_models(m.LoadOptions(str(tiny_target), str(tiny_draft), n_ctx=256, gpu_layers=0, threads=1, **own))
+    models = loading.load_models(
+        m.LoadOptions(str(tiny_target), str(tiny_draft), n_ctx=256, gpu_layers=0, threads=1, **own)
+    )
     try:
         assert models.draft is not None
         assert (models.target.session.n_ctx, models.draft.session.n_ctx) == (256, 64)
