@@ -126,7 +126,5 @@ def test_search_agrees_with_looking_at_every_prefix(data, stops, cuts):
         if found is not None:
             break
         seen = data[:position]
-        assert texts.held == max(
-            n for stop in stops for n in range(len(stop)) if n == 0 or seen.endswith(stop[:n])
-        )
+        assert texts.held == max(n for stop in stops for n in range(len(stop)) if n == 0 or seen.endswith(stop[:n]))
     assert found == expected

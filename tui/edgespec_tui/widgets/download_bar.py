@@ -47,6 +47,4 @@ class DownloadBar(Static):
         left = f"{(total - done) / rate:.0f} s" if rate and total and total > done else ""
         of = f" of {format_size(total)}" if total else ""
         text = f" {one_line(title)}  {format_size(done)}{of}  {speed}  {left}"
-        self.update(
-            Content.assemble(("█" * full, "$text-success"), ("░" * (length - full), "$foreground-muted"), text)
-        )
+        self.update(Content.assemble(("█" * full, "$text-success"), ("░" * (length - full), "$foreground-muted"), text))

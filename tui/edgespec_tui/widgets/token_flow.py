@@ -154,4 +154,4 @@ class TokenFlow(Widget, can_focus=False):
 def _dotted(text: str) -> str:
     """Set the bonus dot behind the token's visible part."""
     visible = text.rstrip("\n")
-    return f"{visible}{BONUS_DOT}{text[len(visible):]}" if text else text
+    return f"{visible}{BONUS_DOT}{text[len(visible) :]}" if text else text
