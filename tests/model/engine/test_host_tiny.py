@@ -157,7 +157,7 @@ def test_a_reply_that_fills_the_context_ends_with_that_reason(tiny_target: Path)
 def test_a_prompt_longer_than_the_context_names_needed_and_available(engine: Engine) -> None:
     event = failure(engine, (m.Message("user", "word " * 20_000),))
     assert event.error == "ContextFullError"
-    assert "4,096" in event.message and "--ctx" in event.hint
+    assert "4,096" in event.message and "trained for" in event.hint
     answer(engine)
 
 
