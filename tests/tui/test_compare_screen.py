@@ -32,8 +32,7 @@ TEXT = [text for event in CODE for text in event.texts]
 TOKENS = [token for event in CODE for token in event.round.tokens]
 ONE_BY_ONE = [round_done(i, [], [], text, seconds=0.05) for i, text in enumerate(TEXT)]
 PLAIN_CODE = [
-    replace(event, round=replace(event.round, tokens=(token,)))
-    for event, token in zip(ONE_BY_ONE, TOKENS, strict=True)
+    replace(event, round=replace(event.round, tokens=(token,))) for event, token in zip(ONE_BY_ONE, TOKENS, strict=True)
 ]
 
 

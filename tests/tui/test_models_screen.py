@@ -289,5 +289,3 @@ def test_a_rate_forgets_what_is_long_ago() -> None:
         readings.append(rate.add(done))
     assert readings[0] is None and readings[1] == 100.0 and readings[-1] == 90.0
     assert rate.add(0) is None
-
-

@@ -164,9 +164,7 @@ def test_settings(make_app: MakeApp, snap_compare: Compare) -> None:
     assert snap_compare(make_app(system="Be brief."), terminal_size=(110, 36), run_before=run)
 
 
-def test_chats(
-    make_app: MakeApp, snap_compare: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chats(make_app: MakeApp, snap_compare: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl+O: the saved chats, one of them about to be deleted."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     folder = chats_folder()
@@ -226,6 +224,7 @@ def test_thoughts(make_app: MakeApp, snap_compare: Compare) -> None:
 
 def shelf() -> Shelf:
     """A registry of three, and two files on the disk, one of them broken."""
+
     def entry(*cells: str, usable: bool = True, **more: object) -> Entry:
         here = Here.ALL if usable else Here.NONE
         pair = Pair(cells[0], cells[0], "ok", "A", "draft-simple", "mit")

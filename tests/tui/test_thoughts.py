@@ -67,8 +67,10 @@ async def test_thoughts_are_folded_away_and_counted_apart(make_app: MakeApp) -> 
         await send(pilot, "How much is it?")
         shown = chat(pilot).query_one(Reply)
         view = shown.query_one(ThoughtView)
-        assert shown.answer == "It is four." and view.tokens == 6 and "6 tokens" in str(
-            view.query_one(".line", Static).render()
+        assert (
+            shown.answer == "It is four."
+            and view.tokens == 6
+            and "6 tokens" in str(view.query_one(".line", Static).render())
         )
         assert not view._flow.display and "6 tokens of them thought" in str(shown.query_one(StatsLine).render())
         await pilot.press("f10")
