@@ -182,7 +182,8 @@ async def draw(name: str, folder: Path) -> Path:
         await run(pilot)
         await pilot.pause()
         path = folder / f"{name}.svg"
-        path.write_text(app.export_screenshot(title=f"edgespec {name}"), encoding="utf-8")
+        title = f"edgespec {name} (scripted replies: the figures are made up)"
+        path.write_text(app.export_screenshot(title=title), encoding="utf-8")
     return path
 
 
