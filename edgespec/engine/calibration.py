@@ -36,7 +36,8 @@ def calibrate(costs: CostModel, target: Session, draft: Session | None, cancelle
         if not steps:
             return False
         step = median(sweep[1] for sweep in steps)
-        prompt_token = _time_prompt(draft, min(PROMPT_WIDTH, draft.chunk))
+        if not cancelled():
+            prompt_token = _time_prompt(draft, min(PROMPT_WIDTH, draft.chunk), step)
     costs.at(target.length)
     costs.calibrate(sweeps, step, prompt_token)
     return True
@@ -72,20 +73,26 @@ def _pass(session: Session, base: int, width: int) -> float:
     return seconds
 
 
-def _time_prompt(session: Session, width: int) -> float | None:
-    """Seconds a token of reading `width` tokens at once, closed by a step so that nothing is still under way."""
+def _time_prompt(session: Session, width: int, step: float) -> float | None:
+    """Seconds a token of reading `width` tokens at once, closed by a step so that nothing is still under way.
+
+    `step` is what the step takes alone. None if there is no room, or the machine is so slow that one go used up the
+    time: what is assumed then is no worse than one disturbed measurement.
+    """
     base = session.length
     if not _can_take_back(session, base, width + 1):
         return None
-    seconds = []
-    for _ in range(3):
+    seconds: list[float] = []
+    begun = perf_counter()
+    while len(seconds) < 3 and (not seconds or perf_counter() - begun < DRAFT_SECONDS):
         started = perf_counter()
         session.prefill([TOKEN] * width)
         session.decode([TOKEN])
         seconds.append(perf_counter() - started)
         session.truncate(base)
-    alone = median(_pass(session, base, 1) for _ in range(3))
-    return max(0.0, median(seconds[1:]) - alone) / width or None
+    if len(seconds) == 1:
+        return None
+    return max(0.0, median(seconds[1:]) - step) / width or None
 
 
 def _can_take_back(session: Session, base: int, width: int) -> bool:

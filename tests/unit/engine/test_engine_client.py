@@ -481,3 +481,14 @@ def test_importing_the_client_is_enough_to_describe_a_death() -> None:
     assert client.describe(m.EngineLost("SIGILL", -4, ())) == "The engine process was killed by SIGILL"
     assert process.signal_name(-99) == "signal 99"
     assert process.signal_name(0xC000001D) == "SIGILL"
+
+
+@pytest.mark.parametrize(("own", "expected"), [(None, "passive"), ("active", "active")])
+def test_waiting_threads_sleep_in_the_engine_unless_the_user_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None, expected: str
+) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if own is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", own)
+    with started(tmp_path) as engine:
+        assert psutil.Process(engine.pid).environ()["OMP_WAIT_POLICY"] == expected
