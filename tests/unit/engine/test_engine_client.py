@@ -483,12 +483,16 @@ def test_importing_the_client_is_enough_to_describe_a_death() -> None:
     assert process.signal_name(0xC000001D) == "SIGILL"
 
 
-@pytest.mark.parametrize(("own", "expected"), [(None, "passive"), ("active", "active")])
-def test_waiting_threads_sleep_in_the_engine_unless_the_user_says_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None, expected: str
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [({}, process.SPIN_COUNT), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
+)
+def test_waiting_threads_soon_sleep_in_the_engine_unless_the_user_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, str], expected: str | None
 ) -> None:
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    if own is not None:
-        monkeypatch.setenv("OMP_WAIT_POLICY", own)
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
     with started(tmp_path) as engine:
-        assert psutil.Process(engine.pid).environ()["OMP_WAIT_POLICY"] == expected
+        assert psutil.Process(engine.pid).environ().get("GOMP_SPINCOUNT") == expected
