@@ -21,6 +21,8 @@ STAY = 0.98
 """The same while the draft model is up to date: to leave it and come back has a price."""
 HORIZON = 8
 """Rounds over which the draft model is expected to stay in use once it has caught up."""
+LISTEN = 8
+"""Tokens behind at which a draft model that is not known yet catches up to show what it would have said."""
 PLAIN_EVERY = 48
 """After this many rounds with drafts, one without shows what a plain step costs now."""
 
@@ -89,6 +91,7 @@ class AutoDrafter:
         self._steps = self._behind = 0
         if model is not None:
             model.go_on = self._go_on
+            model.heard = self._heard
 
     def begin(self, context: Sequence[int]) -> None:
         self.acceptance.forget_reply()
@@ -174,7 +177,7 @@ class AutoDrafter:
         chances = self.acceptance.lookup
         for token in context[len(index) :]:
             if index.match_length:
-                chances.rate(index.match_length).record(index.predicted() == token)
+                chances.record(index.match_length, index.predicted() == token)
             index.extend((token,))
 
     def _choose(self, context: Sequence[int], limit: int) -> Choice:
@@ -194,9 +197,20 @@ class AutoDrafter:
             return Choice(LOOKUP, copy, f"the last {match} tokens occurred before")
         if draft is not PLAIN and draft.speedup >= floor:
             return Choice(DRAFT, draft, "the draft model is right often enough")
-        if model is not None and trial and self.ledger.can_try(self.costs.step + self.costs.catch_up(behind)):
+        if model is not None and trial and self._can_try(behind):
             return Choice(DRAFT, draft, "a trial of the draft model")
         return Choice(NOTHING, PLAIN, "no draft promises to pay")
+
+    def _can_try(self, behind: int) -> bool:
+        """May the draft model be asked although it is not expected to pay?
+
+        One that is not known yet is asked when it has a few tokens to catch up on: it says for each of them what it
+        would have drafted, at less than half the price of drafting it.
+        """
+        known = self.acceptance.pair_known
+        if not known and behind < LISTEN:
+            return False
+        return self.ledger.can_try(self.costs.step + self.costs.catch_up(behind), pair_known=known)
 
     def _copy(self, limit: int) -> tuple[Option, int]:
         """What a draft from the context would bring, and the length of the match behind it."""
@@ -205,14 +219,15 @@ class AutoDrafter:
         if match < self._min_ngram:
             return PLAIN, match
         chance = self.acceptance.lookup.chance
-        return best_copy((chance(match + i) for i in range(limit)), self.costs.v, self.ledger.most), match
+        return best_copy((chance(match + i) for i in range(limit)), self.costs.v, self.ledger.risk), match
 
     def _plan_draft(self, model: ModelDrafter, context: Sequence[int], limit: int) -> Option:
         """Prepare a draft; what it would bring."""
         costs = self.costs
         extra = costs.catch_up(model.behind(context))
+        risk = self.ledger.risk if self.acceptance.pair_known else self.ledger.risk_with_unknown
         self._plan = plan = DraftPlan(
-            self.acceptance.later.value, limit, costs.v, costs.step, self.ledger.draft_speed, self.ledger.most - extra,
+            self.acceptance.later.value, limit, costs.v, costs.step, self.ledger.draft_speed, risk,
             can_drop=not model.sampled,
         )  # fmt: skip
         return plan.expect(self.acceptance.first_chances(), extra / HORIZON)
@@ -226,6 +241,9 @@ class AutoDrafter:
         draft = model.propose(context, plan.limit)
         self._steps = len(draft.tokens)
         return draft if model.sampled else Draft(draft.tokens[: extension.length], None, DRAFT)
+
+    def _heard(self, confidence: float, hit: bool, after_hit: bool) -> None:
+        self.acceptance.heard(confidence, hit, after_hit=after_hit)
 
     def _go_on(self, token: int, probability: float) -> bool:
         extension = self._extension

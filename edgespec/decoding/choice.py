@@ -3,13 +3,14 @@
 All times are in plain steps. What counts is tokens over time, so 1 is what plain decoding brings. Lengths are compared
 one by one, so a curve with steps needs no special care: a length behind a dear one is found as well.
 
-No draft is longer than its price, should all of it be wrong, may be: `most` is the dearest round that may be risked.
+A draft that gains on average may still lose much more than one reply should, so lengths are bounded by a Risk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 from operator import itemgetter
 
 NEGLIGIBLE = 0.01
@@ -39,23 +40,43 @@ class Option:
 PLAIN = Option(0, 1.0, 1.0)
 
 
-def best_copy(chances: Iterable[float], v: Callable[[int], float], most: float) -> Option:
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """How dear a round may be, should its draft be all wrong.
+
+    Attributes:
+        caution: most plain steps to lose that way, times the chance that it happens.
+        loss: most plain steps to lose that way, however unlikely it is.
+    """
+
+    caution: float
+    loss: float = inf
+
+    def dearest(self, first: float) -> float:
+        """The dearest round that may be risked for a draft whose first token has this chance."""
+        return 1.0 + min(self.loss, self.caution / max(1.0 - first, 1e-9))
+
+
+def best_copy(chances: Iterable[float], v: Callable[[int], float], risk: Risk) -> Option:
     """The best length for a draft that costs nothing to make; PLAIN if none is better than a plain step.
 
     Args:
         chances: for each position, the chance of its token if all before it are right; their number is the limit.
         v: cost of a target pass by its number of tokens.
-        most: the dearest pass that may be risked.
+        risk: what may be lost.
     """
     best, best_speedup = PLAIN, 1.0
     tokens = path = 1.0
+    dearest = 0.0
     for length, chance in enumerate(chances, start=1):
         path *= chance
+        if length == 1:
+            dearest = risk.dearest(chance)
         tokens += path
         cost = v(length + 1)
         if path < NEGLIGIBLE:
             break
-        if cost <= most and tokens / cost > best_speedup:
+        if cost <= dearest and tokens / cost > best_speedup:
             best, best_speedup = Option(length, tokens, cost), tokens / cost
     return best
 
@@ -72,24 +93,18 @@ class DraftPlan:
         v: cost of a target pass by its number of tokens.
         step: cost of drafting one token.
         rate: tokens that a plain step's time brings.
-        most: the dearest round that may be risked.
+        risk: what may be lost.
         can_drop: may drafted tokens be left out? Not if they were drawn at random: whether a drawn token is judged must
             not depend on which one it is.
     """
 
     def __init__(
-        self, later: float, limit: int, v: Callable[[int], float], step: float, rate: float, most: float,
+        self, later: float, limit: int, v: Callable[[int], float], step: float, rate: float, risk: Risk,
         *, can_drop: bool,
     ) -> None:  # fmt: skip
-        self.rate, self.step = rate, step
-        self._later, self._can_drop = later, can_drop
-        self._passes: list[float] = [v(1)]
-        for length in range(1, limit + 1):
-            cost = v(length + 1)
-            if length * step + cost > most:
-                break
-            self._passes.append(cost)
-        self.limit = len(self._passes) - 1
+        self.rate, self.step, self.limit = rate, step, limit
+        self._later, self._can_drop, self._risk = later, can_drop, risk
+        self._passes = [v(length + 1) for length in range(limit + 1)]
 
     def expect(self, shares: Iterable[tuple[float, float]], extra: float) -> Option:
         """The option of asking the model for a first token and then doing what is best; PLAIN if that is forbidden.
@@ -103,9 +118,10 @@ class DraftPlan:
         rate, hull = self.rate, self._hull()
         tokens, cost, place = 0.0, self.step + extra, 0
         for share, chance in sorted(shares, key=itemgetter(1)):  # the surer, the longer: the place only moves on
+            dearest = self._risk.dearest(chance)
             while place + 1 < len(hull):
                 (gain, time, _), (more, longer, _) = hull[place], hull[place + 1]
-                if chance * (more - gain) <= rate * (longer - time):
+                if longer + self.step > dearest or chance * (more - gain) <= rate * (longer - time):
                     break
                 place += 1
             tokens += share * (1.0 + chance * hull[place][0])
@@ -133,7 +149,7 @@ class DraftPlan:
 
     def start(self) -> Extension:
         """Begin a draft."""
-        return Extension(self._later, self._passes, self.step, self.rate, can_drop=self._can_drop)
+        return Extension(self._later, self._passes, self.step, self.rate, self._risk, can_drop=self._can_drop)
 
 
 def _inside(hull: list[tuple[float, float, int]], gain: float, time: float) -> bool:
@@ -154,8 +170,11 @@ class Extension:
         length: how many of the drafted tokens to submit.
     """
 
-    def __init__(self, later: float, passes: list[float], step: float, rate: float, *, can_drop: bool) -> None:
+    def __init__(
+        self, later: float, passes: list[float], step: float, rate: float, risk: Risk, *, can_drop: bool
+    ) -> None:
         self._later, self._passes, self._step, self._rate = later, passes, step, rate
+        self._risk, self._dearest = risk, inf
         self._can_drop = can_drop
         self._path = self._tokens = 1.0
         self._drafted = self.length = 0
@@ -163,17 +182,22 @@ class Extension:
 
     def add(self, chance: float) -> None:
         """One more token was drafted, with this chance of being right if all before it are."""
+        if not self._drafted:
+            self._dearest = self._risk.dearest(chance)
         self._drafted += 1
         self._path *= chance
         self._tokens += self._path
         value = self._tokens - self._rate * self._passes[self._drafted]
-        if value >= self._value or not self._can_drop:
+        allowed = self._passes[self._drafted] + self._drafted * self._step <= self._dearest
+        if (value >= self._value and allowed) or not self._can_drop:
             self.length, self._value = self._drafted, value
 
     def pays(self) -> bool:
         """Is it worth drafting another token, or several more?"""
-        path, tokens = self._path, self._tokens
-        for more, time in enumerate(self._passes[self._drafted + 1 :], start=1):
+        path, tokens, drafted = self._path, self._tokens, self._drafted
+        for more, time in enumerate(self._passes[drafted + 1 :], start=1):
+            if time + (drafted + more) * self._step > self._dearest:
+                continue
             path *= self._later
             tokens += path
             if tokens - self._rate * (more * self._step + time) > self._value:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import exp
 
 from edgespec.decoding.auto_report import Use
+from edgespec.decoding.choice import Risk
 
 LOOKUP, DRAFT, NOTHING = "lookup", "draft", "plain"
 """What a round can use."""
@@ -12,9 +14,14 @@ TRIAL_SHARE = 0.01
 """Part of a reply's time that may go into drafts that are not expected to pay."""
 FIRST_TRIALS = 0.25
 """The same at a reply's beginning, in plain steps."""
-RISK = 1.5
-"""Plain steps that a reply may lose against plain decoding, beside RISK_SHARE of its length."""
-RISK_SHARE = 0.0075
+EXPLORATION = 1.5
+"""Plain steps that a reply may lose to a draft model that is not known yet, trials included."""
+CAUTION = 0.6
+"""Plain steps that a round may lose on average by a draft that is all wrong, in a reply that has lost nothing yet."""
+PATIENCE = 3.0
+"""A reply that has lost so many plain steps is more cautious by a factor of e."""
+BOLDNESS = 0.1
+"""How much of what a reply has saved may be risked beside."""
 MEMORY = 0.95
 """How much earlier draft rounds still count in their speed, at the next one."""
 FASTEST = 4.0
@@ -24,8 +31,8 @@ FASTEST = 4.0
 class Ledger:
     """Books every round in plain steps.
 
-    No round may cost more, should its draft be all wrong, than what the reply may still lose. So whatever the drafters
-    do, a reply is not slower than plain decoding by more than RISK and RISK_SHARE.
+    A reply that loses becomes cautious and one that gains becomes bold, but neither ever stops: a bound on the losses
+    that have come about would end a good drafter's work after the first bad luck.
 
     Attributes:
         saved: plain steps saved so far, negative if lost.
@@ -61,13 +68,18 @@ class Ledger:
             self.draft_speed = min(FASTEST, max(1.0, self._recent_tokens / self._recent_steps))
 
     @property
-    def most(self) -> float:
-        """The dearest round that may be risked, if it brings one token only."""
-        return 1.0 + self.saved + RISK + RISK_SHARE * self.tokens
+    def risk(self) -> Risk:
+        """What a round may lose by a draft that is all wrong."""
+        return Risk(CAUTION * exp(min(0.0, self.saved) / PATIENCE) + BOLDNESS * max(0.0, self.saved))
 
-    def can_try(self, cost: float) -> bool:
+    @property
+    def risk_with_unknown(self) -> Risk:
+        """The same for a drafter that nothing is known about: all that it loses comes out of one purse."""
+        return replace(self.risk, loss=max(0.0, EXPLORATION + self.saved))
+
+    def can_try(self, cost: float, *, pair_known: bool) -> bool:
         """May a draft of this cost be tried that is not expected to pay? If so, it is paid for."""
-        if cost > self._trials:
+        if cost > self._trials + (0.0 if pair_known else max(0.0, EXPLORATION + self.saved)):
             return False
         self._trials -= cost
         return True

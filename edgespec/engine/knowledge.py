@@ -19,7 +19,7 @@ from edgespec.decoding.cost import CostModel
 from edgespec.engine.messages import LoadOptions
 from edgespec.engine.safemode import cache_folder, fingerprint
 
-VERSION = 1
+VERSION = 2
 MOST_KINDS = 24
 """Ways of sampling whose acceptance is kept, the latest ones."""
 

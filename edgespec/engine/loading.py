@@ -22,6 +22,9 @@ DEFAULT_CONTEXT = 8192
 LARGEST_DRAFT_SHARE = 1 / 8
 """A draft model that costs more than this share of its target rarely gains."""
 
+MOST_HEARD = 16
+"""Tokens for which a draft model that catches up can say what it would have drafted: rows of its longest pass."""
+
 CPU_OPERATIONS_PER_PASS = 75 * 10**9
 SHORTEST_CHUNK = 64
 """Shorter passes read the weights too often for the work they do."""
@@ -150,8 +153,7 @@ def _load_draft(file: CheckedModel, options: m.LoadOptions, target: OpenModel) -
         cache_type_k=options.draft_cache_type or options.cache_type_k,
         cache_type_v=options.draft_cache_type or options.cache_type_v,
     )
-    # Its passes have one or two rows: a step, with the one token that a round may leave to catch up on.
-    return OpenModel.load(file, own, n_ctx, max_draft=1, repack=not options.safe_mode)
+    return OpenModel.load(file, own, n_ctx, MOST_HEARD - 1, repack=not options.safe_mode)
 
 
 def chunk_length(n_params: int, n_batch: int, gpu_layers: int) -> int:

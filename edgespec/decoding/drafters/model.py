@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 GoOn = Callable[[int, float], bool]
 """Asked after every drafted token, with the probability it had: shall another one be drafted?"""
 
+Heard = Callable[[float, bool, bool], None]
+"""Told about a token caught up on: the probability of what the model would have said in its place, whether that is
+what was said, and the same for the token before."""
+
 CATCH_UP = 2
 """Most tokens that a round's first step takes along: the last draft token, never evaluated, and the target's own."""
 
@@ -42,6 +46,8 @@ class ModelDrafter:
     name = "draft"
     go_on: GoOn | None = None
     """Asked after every token of a draft; without it drafts are as long as the limit."""
+    heard: Heard | None = None
+    """Told what the model would have said when it was not asked, as far as one pass has rows for it."""
 
     def __init__(
         self,
@@ -119,11 +125,25 @@ class ModelDrafter:
             for token in context[self._accepted :]:
                 self._sampler.accept(token)
             self._accepted = len(context)
-        if not 1 <= len(context) - session.length <= min(CATCH_UP, session.max_batch):
-            for _ in prefill(session, context[:-1], self._cancelled):
+        most = min(session.max_batch, CATCH_UP if self.heard is None else len(context))
+        if not 1 <= len(context) - session.length <= most:
+            for _ in prefill(session, context[:-most], self._cancelled):
                 pass
-        row: NDArray[np.float32] = session.decode(context[session.length :])[-1]
-        return row
+        rows = session.decode(context[session.length :])
+        if len(rows) > CATCH_UP:
+            self._listen(rows[:-1], context[1 - len(rows) :])
+        last: NDArray[np.float32] = rows[-1]
+        return last
+
+    def _listen(self, rows: NDArray[np.float32], said: Sequence[int]) -> None:
+        """Tell what this model would have said instead."""
+        if self.heard is None:
+            return
+        after_hit = False
+        for row, token in zip(rows, said, strict=True):
+            best = int(row.argmax())
+            self.heard(top_probability(row, best), best == token, after_hit)
+            after_hit = best == token
 
     def _likeliest(self, row: NDArray[np.float32], limit: int) -> tuple[list[int], None]:
         decode, n_vocab, go_on = self._session.decode, self._n_vocab, self.go_on

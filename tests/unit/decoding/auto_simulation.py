@@ -74,7 +74,7 @@ class PricedSession:
 
     def decode(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         machine, trace = self._machine, self._trace
-        machine.spend(machine.step * (0.85 + 0.15 * len(tokens)) if self._draft else machine.price(len(tokens)))
+        machine.spend(machine.step * (0.6 + 0.4 * len(tokens)) if self._draft else machine.price(len(tokens)))
         rows = self._rows[: len(tokens)]
         rows[:] = 0
         for i, row in enumerate(rows, start=1):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgespec.decoding.choice import PLAIN, DraftPlan, best_copy
+from edgespec.decoding.choice import PLAIN, DraftPlan, Risk, best_copy
 
 STEPS = {1: 1.0, 2: 1.28, 3: 1.63, 4: 1.48, 5: 1.87, 6: 2.3, 7: 2.4, 8: 2.6}
 
@@ -15,25 +15,28 @@ def stepped(width):
     return STEPS.get(width, 2.6 + 0.5 * (width - 8))
 
 
-def plan(later=0.8, limit=8, step=0.1, rate=1.0, most=10.0, can_drop=True, v=stepped):
-    return DraftPlan(later, limit, v, step, rate, most, can_drop=can_drop)
+def plan(later=0.8, limit=8, step=0.1, rate=1.0, caution=10.0, can_drop=True, v=stepped):
+    return DraftPlan(later, limit, v, step, rate, Risk(caution), can_drop=can_drop)
 
 
 def test_a_cheap_width_behind_a_dear_one_is_preferred():
-    assert best_copy([0.5] * 3, stepped, 10).length == 3
-    assert best_copy([0.5] * 2, stepped, 10).length == 1
+    assert best_copy([0.5] * 3, stepped, Risk(10)).length == 3
+    assert best_copy([0.5] * 2, stepped, Risk(10)).length == 1
 
 
 def test_a_copy_that_does_not_pay_is_none():
-    assert best_copy([0.2] * 8, stepped, 10) is PLAIN
-    assert best_copy([], stepped, 10) is PLAIN
+    assert best_copy([0.2] * 8, stepped, Risk(10)) is PLAIN
+    assert best_copy([], stepped, Risk(10)) is PLAIN
 
 
 def test_no_copy_is_dearer_than_what_may_be_lost():
-    assert best_copy([0.99] * 7, stepped, 10).length == 7
-    assert best_copy([0.99] * 7, stepped, 1.5).length == 3  # a pass of three tokens is too dear, one of four is not
-    assert best_copy([0.99] * 7, stepped, 1.3).length == 1
-    assert best_copy([0.99] * 8, stepped, 1.2) is PLAIN
+    def length(loss, limit=7):
+        return best_copy([0.99] * limit, stepped, Risk(10, loss=loss)).length
+
+    assert length(9) == 7
+    assert length(0.5) == 3  # a pass of three tokens is too dear, one of four is not
+    assert length(0.3) == 1
+    assert length(0.2, limit=8) == 0
 
 
 @given(st.lists(st.floats(0.05, 0.99), min_size=1, max_size=8))
@@ -45,7 +48,7 @@ def test_no_other_length_of_a_copy_is_better(chances):
             tokens += path
         return tokens / stepped(length + 1) if path >= 0.01 else 0.0
 
-    best = best_copy(chances, stepped, 100)
+    best = best_copy(chances, stepped, Risk(100))
     assert best.speedup == pytest.approx(max(1.0, *(speedup(n) for n in range(1, len(chances) + 1))))
 
 
@@ -81,15 +84,16 @@ def test_for_every_first_token_the_best_length_is_expected(chances, later, rate,
         return 1 + chance * gain - rate * (v(length + 1) + max(0, length - 1) * 0.1)
 
     shares = [(1 / len(chances), chance) for chance in chances]
-    option = plan(later=later, limit=6, rate=rate, most=100.0, can_drop=can_drop, v=v).expect(shares, 0.0)
+    option = plan(later=later, limit=6, rate=rate, caution=100.0, can_drop=can_drop, v=v).expect(shares, 0.0)
     lengths = range(0 if can_drop else 1, 7)
     best = sum(share * max(value(chance, length) for length in lengths) for share, chance in shares)
     assert option.tokens - rate * (option.cost - 0.1) == pytest.approx(best, abs=0.02)
 
 
-def test_a_draft_that_may_not_be_risked_is_not_asked_for():
-    assert plan(most=1.3).expect([(1.0, 0.99)], 0.0) is PLAIN
-    assert plan(most=1.4).limit == 1
+def test_what_a_draft_may_lose_depends_on_how_likely_it_is_to_fail():
+    risky, safe = [(1.0, 0.7)], [(1.0, 0.99)]
+    assert plan(caution=0.05).expect(risky, 0.0).length == 0
+    assert plan(caution=0.05).expect(safe, 0.0).length > plan(caution=0.3).expect(risky, 0.0).length > 0
 
 
 def test_a_draft_goes_on_while_it_is_sure_and_ends_where_it_is_not():
