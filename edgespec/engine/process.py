@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from queue import SimpleQueue
+from typing import IO, cast
 
 from edgespec.engine import messages as m
 from edgespec.engine.frames import FrameError, read_frame, write_frame
@@ -68,8 +69,8 @@ class EngineProcess:
                 env=_environment(self.log),
                 start_new_session=True,  # Ctrl-C in the terminal is for the parent, who cancels
             )
-        assert self._child.stdin is not None and self._child.stdout is not None
-        self._stdin, self._stdout = self._child.stdin, self._child.stdout
+        # Popen has made both, since pipes were asked for.
+        self._stdin, self._stdout = cast(IO[bytes], self._child.stdin), cast(IO[bytes], self._child.stdout)
         self._reader = threading.Thread(target=self._listen, name="edgespec-engine-events", daemon=True)
         self._reader.start()
 
