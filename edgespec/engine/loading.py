@@ -9,15 +9,12 @@ from edgespec.chat import PromptBuilder
 from edgespec.engine import messages as m
 from edgespec.engine.devices import decide_placement
 from edgespec.engine.kernels import choose_kernels, may_repack
+from edgespec.engine.open_model import OpenModel
 from edgespec.llama.library import library
-from edgespec.llama.model import LlamaModel
 from edgespec.llama.session import LlamaSession
 from edgespec.models.pair import check_pair
 from edgespec.models.shards import CheckedModel, check_file
 from edgespec.types import Mode
-
-DEFAULT_CONTEXT = 8192
-"""Most tokens of context if the user names none: what most chats need, and memory that most machines have."""
 
 LARGEST_DRAFT_SHARE = 1 / 8
 """A draft model that costs more than this share of its target rarely gains."""
@@ -25,65 +22,9 @@ LARGEST_DRAFT_SHARE = 1 / 8
 MOST_HEARD = 16
 """Tokens for which a draft model that catches up can say what it would have drafted: rows of its longest pass."""
 
-CPU_OPERATIONS_PER_PASS = 75 * 10**9
-SHORTEST_CHUNK = 64
-"""Shorter passes read the weights too often for the work they do."""
-
 NO_DRAFT_MODEL = "No draft model was given."
 TARGET_CANNOT_GO_BACK = "This model's memory cannot go back, so nothing can be drafted for it."
 DRAFT_CANNOT_GO_BACK = "The draft model's memory cannot go back far enough to take rejected tokens out again."
-
-
-@dataclass(frozen=True, slots=True)
-class OpenModel:
-    """A model with its one session."""
-
-    model: LlamaModel
-    session: LlamaSession
-
-    @classmethod
-    def load(cls, file: CheckedModel, options: m.LoadOptions, n_ctx: int, max_draft: int, *, repack: bool) -> OpenModel:
-        """Load weights, make a context and warm it up, which is where kernels that do not fit this processor die.
-
-        `n_ctx` 0 takes the model's own, at most DEFAULT_CONTEXT. Raises ModelLoadError or SettingsError.
-        """
-        model = LlamaModel.load(file.path, gpu_layers=options.gpu_layers, use_extra_bufts=repack)
-        try:
-            session = LlamaSession(
-                model,
-                n_ctx=n_ctx or min(model.n_ctx_train or DEFAULT_CONTEXT, DEFAULT_CONTEXT),
-                n_batch=chunk_length(model.n_params, options.n_batch, model.gpu_layers),
-                max_draft=max_draft,
-                threads=options.threads,
-                type_k=options.cache_type_k,
-                type_v=options.cache_type_v,
-                flash_attention=options.flash_attention,
-            )
-            session.warm_up()
-        except BaseException:
-            model.close()
-            raise
-        return cls(model, session)
-
-    @property
-    def info(self) -> m.ModelInfo:
-        model, session = self.model, self.session
-        return m.ModelInfo(
-            path=str(model.path),
-            name=model.name,
-            architecture=model.architecture,
-            n_params=model.n_params,
-            size_bytes=model.size_bytes,
-            n_vocab=model.n_vocab,
-            n_ctx=session.n_ctx,
-            n_ctx_train=model.n_ctx_train,
-            has_template=bool(model.chat_template),
-            can_rewind=session.can_rewind,
-        )
-
-    def close(self) -> None:
-        """Free weights and context."""
-        self.model.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +65,7 @@ def load_models(options: m.LoadOptions) -> Models:
     try:
         prompts = PromptBuilder(target.model.chat_template, target.model.vocab)
         if draft_file is not None:
-            draft = _load_draft(draft_file, options, target)
+            draft = _load_draft(draft_file, options, target.session)
         loaded = m.Loaded(
             target=target.info,
             draft=None if draft is None else draft.info,
@@ -143,9 +84,9 @@ def load_models(options: m.LoadOptions) -> Models:
     return Models(target, draft, prompts, loaded, options)
 
 
-def _load_draft(file: CheckedModel, options: m.LoadOptions, target: OpenModel) -> OpenModel:
+def _load_draft(file: CheckedModel, options: m.LoadOptions, target: LlamaSession) -> OpenModel:
     """A draft model needs no more context than its target, and drafts badly behind what it was trained for."""
-    n_ctx = min(target.session.n_ctx, options.draft_n_ctx or target.session.n_ctx)
+    n_ctx = min(target.n_ctx, options.draft_n_ctx or target.n_ctx)
     n_ctx = min(n_ctx, file.header.context_length or n_ctx)
     own = replace(
         options,
@@ -154,19 +95,6 @@ def _load_draft(file: CheckedModel, options: m.LoadOptions, target: OpenModel) -
         cache_type_v=options.draft_cache_type or options.cache_type_v,
     )
     return OpenModel.load(file, own, n_ctx, MOST_HEARD - 1, repack=not options.safe_mode)
-
-
-def chunk_length(n_params: int, n_batch: int, gpu_layers: int) -> int:
-    """Prompt tokens for one pass: `n_batch`, but on a CPU no more than it computes in about half a second.
-
-    A cancel waits for the pass that is running. `gpu_layers` must be what a device holds, not what was asked for: all
-    are asked for by default. Depends on the model's size only, not on measured time: the length of the passes moves
-    the last bits of the logits, and a seed must give the same reply after every start.
-    """
-    if gpu_layers:
-        return n_batch
-    tokens = CPU_OPERATIONS_PER_PASS // max(1, 2 * n_params)
-    return min(n_batch, max(SHORTEST_CHUNK, 1 << max(0, tokens.bit_length() - 1)))
 
 
 def modes(target: LlamaSession, draft: LlamaSession | None) -> dict[Mode, str | None]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgespec.engine import messages as m
 from edgespec.engine.generation import PLAIN_ROUNDS, check_options, time_plain_step
-from edgespec.engine.loading import SHORTEST_CHUNK, chunk_length
+from edgespec.engine.open_model import SHORTEST_CHUNK, chunk_length
 from edgespec.errors import SettingsError
 
 CONTEXT = [5, 6, 7, 8]
