@@ -6,7 +6,7 @@ Model and user text never becomes markup here, nor anything that steers a termin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +26,13 @@ from edgespec.report_words import (
 from edgespec.terminal import printable
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from edgespec.decoding.auto_report import AutoReport
 
 FORMAT = 1
+GAP = 2
+"""Blanks between two columns."""
 
 
 # Terminal
@@ -46,7 +48,7 @@ def renderables(comparison: Comparison, *, costs: bool = False) -> list[Renderab
             parts += [Text(title(comparison, prompt.id), style="bold"), table(COLUMNS, map(cells, scores))]
             parts += [bullets(findings(comparison, prompt.id)), Text()]
     if has_matrix(comparison):
-        parts += [table(*ratio_matrix(comparison)), Text()]
+        parts += [WideTable(*ratio_matrix(comparison)), Text()]
     if costs and comparison.costs is not None:
         heads, lines, sentence = cost_lines(comparison.costs)
         parts += [table(heads, lines), Text(sentence), Text()]
@@ -64,6 +66,37 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> RenderableTyp
     for line in lines:
         grid.add_row(*map(Text, line))
     return grid
+
+
+class WideTable:
+    """A table with any number of columns: what does not fit beside the others stands below them, with the first column
+    again, so that no figure is cut in two."""
+
+    def __init__(self, heads: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+        self._rows = [tuple(heads), *map(tuple, lines)]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        for number, columns in enumerate(self._blocks(options.max_width)):
+            if number:
+                yield Text()
+            heads, *lines = ([row[column] for column in columns] for row in self._rows)
+            yield table(heads, lines)
+
+    def _blocks(self, width: int) -> Iterator[list[int]]:
+        """Columns that fit side by side, at least one beside the first."""
+        from rich.cells import cell_len
+
+        widths = [max(map(cell_len, column)) + GAP for column in zip(*self._rows, strict=True)]
+        block, used = [0], widths[0]
+        for number, needed in enumerate(widths[1:], start=1):
+            if used + needed - GAP > width and len(block) > 1:
+                yield block
+                block, used = [0], widths[0]
+            block.append(number)
+            used += needed
+        yield block
 
 
 def bullets(sentences: Iterable[str]) -> RenderableType:

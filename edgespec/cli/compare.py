@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import sys
 import tempfile
 from dataclasses import replace
@@ -30,7 +31,7 @@ MAX_TOKENS = 128
 
 SUFFIXES = (".json", ".md", ".txt")
 PIPE_WIDTH = 120
-"""Columns of a table that does not go to a terminal."""
+"""Columns of a table that does not go to a terminal, unless COLUMNS says otherwise."""
 
 
 @click.command("compare")
@@ -215,7 +216,8 @@ def draw(comparison: Comparison, file: TextIO | None = None, *, costs: bool) -> 
         for part in renderables(comparison, costs=costs):
             console.print(part, markup=False)
         return
-    plain = Console(file=io.StringIO(), highlight=False, width=PIPE_WIDTH, color_system=None)
+    width = PIPE_WIDTH if file is not None else shutil.get_terminal_size((PIPE_WIDTH, 0)).columns
+    plain = Console(file=io.StringIO(), highlight=False, width=width, color_system=None)
     with plain.capture() as captured:
         for part in renderables(comparison, costs=costs):
             plain.print(part, markup=False)

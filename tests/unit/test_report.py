@@ -104,6 +104,28 @@ def test_narrow_terminals_lose_no_figure() -> None:
     assert all(figure in "".join(shown.split()) for figure in ("15.2", "20/30", "0.75"))
 
 
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_matrix_wider_than_the_terminal_goes_on_below_and_no_figure_is_cut_in_two(width: int) -> None:
+    lengths = [Contestant(mode, k) for mode in (Mode.LOOKUP, Mode.DRAFT) for k in range(1, 9)]
+    rates = {contestant: 10.0 + number for number, contestant in enumerate([PLAIN, *lengths])}
+    runs = tuple(
+        run(contestant, repeat, rate, prompt=prompt)
+        for prompt in ("a", "b")
+        for repeat in range(3)
+        for contestant, rate in rates.items()
+    )
+    two = (Prompt("a", "A", "story", "Say a."), Prompt("b", "B", "list", "Say b."))
+    shown = drawn(comparison(runs, prompts=two, contestants=tuple(rates)), width).splitlines()
+    assert max(map(len, shown)) <= width
+    heads = [line for line in shown if line.startswith("x plain")]
+    means = [line for line in shown if line.startswith("geometric mean")]
+    assert " ".join(heads).replace("x plain", "").split() == [contestant.name for contestant in lengths]
+    assert [float(word) for line in means for word in line.split()[2:]] == pytest.approx(
+        [rate / 10 for rate in list(rates.values())[1:]]
+    )
+    assert len(heads) == {40: 8, 80: 3, 120: 2}[width]
+
+
 def test_markdown_has_the_same_cells() -> None:
     page = to_markdown(comparison())
     assert page.startswith("# Modes compared\n\n- Models: Fake 1B (t.gguf)\n")

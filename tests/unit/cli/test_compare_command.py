@@ -30,6 +30,18 @@ def test_the_table_goes_to_stdout_and_progress_to_stderr(cli: Cli, scripted: Scr
     assert all(line == line.rstrip() for line in result.out.splitlines())
 
 
+def test_a_pipe_gets_as_many_columns_as_it_asks_for(
+    cli: Cli, scripted: Scripted, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted()
+    widths = {}
+    for columns in ("", "80"):
+        monkeypatch.setenv("COLUMNS", columns)
+        result = cli("compare", "--model", model, *SHORT)
+        widths[columns] = max(map(len, result.out.splitlines()))
+    assert widths["80"] <= 80 < widths[""] <= command.PIPE_WIDTH
+
+
 def test_json_is_exactly_one_object(cli: Cli, scripted: Scripted, model: str) -> None:
     scripted()
     result = cli("compare", "--model", model, *SHORT, "--json")
