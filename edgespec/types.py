@@ -155,6 +155,29 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """What the target thought of one token where it stands: its probability and rank among all, before any sampler."""
+
+    probability: float
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDetails:
+    """What the models thought of a round's tokens.
+
+    Attributes:
+        emitted: the target's opinion of each emitted token.
+        drafted: its opinion of each draft token; None behind the first rejected one, where the target was not asked.
+        proposed: how probable the draft model found each draft token; None if no model made it.
+    """
+
+    emitted: tuple[Judged, ...]
+    drafted: tuple[Judged | None, ...] = ()
+    proposed: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The reply is over."""
 

@@ -28,10 +28,15 @@ SURE = 66
 
 
 class Drafting:
-    """Makes drafters for one set of models, and keeps what they learned: the lookup index, costs, acceptance."""
+    """Makes drafters for one set of models, and keeps what they learned: the lookup index, costs, acceptance.
+
+    Attributes:
+        model: what asks the draft model in the drafter made last, if that may.
+    """
 
     def __init__(self, models: Models, knowledge: Knowledge | None = None) -> None:
         self._models = models
+        self.model: ModelDrafter | None = None
         self._lookups: dict[tuple[int, int], LookupDrafter] = {}
         self._index: tuple[int, SuffixIndex] | None = None
         self._knowledge = knowledge or Knowledge.load(knowledge_path(models.options, models.loaded.threads))
@@ -40,6 +45,7 @@ class Drafting:
         self, options: m.GenerateOptions, prompt: Sequence[int], cancelled: Callable[[], bool]
     ) -> tuple[Drafter, LengthPolicy]:
         """What the loop needs for a reply in this mode. Raises ModeError if the models cannot do it."""
+        self.model = None
         match options.mode:
             case Mode.PLAIN:
                 return NoDraft(), FixedLength(0)
@@ -101,9 +107,10 @@ class Drafting:
         if options.draft_sampling and options.sampling.temperature > 0:
             sampler, rng = make_sampler(draft.model.vocab, options.sampling), _generator(options.sampling)
             prime(sampler, prompt)
-        return ModelDrafter(
+        self.model = ModelDrafter(
             draft.session, sampler=sampler, rng=rng, cancelled=cancelled, n_vocab=self._models.target.session.n_vocab
         )
+        return self.model
 
 
 def _generator(params: SamplingParams) -> np.random.Generator:

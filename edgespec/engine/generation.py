@@ -16,6 +16,8 @@ from edgespec.decoding.session import Interrupted, Session, rewind
 from edgespec.decoding.speculate import speculate
 from edgespec.decoding.stats import StatsBuilder
 from edgespec.engine import messages as m
+from edgespec.engine.details import Details
+from edgespec.engine.devices import device_memory
 from edgespec.engine.drafting import Drafting
 from edgespec.engine.examination import candidates, two_best
 from edgespec.engine.loading import Models
@@ -50,12 +52,13 @@ class Generator:
         if options.fresh:
             self.forget()
         drafter, length = self.drafting.choose(options, prompt, cancelled)
+        details = Details(target, drafter, self.drafting.model) if options.details else None
         sampler = make_sampler(models.target.model.vocab, options.sampling)
         prime(sampler, prompt)
-        reply = _Reply(command, models.target.model.vocab.piece, drafter, send)
+        reply = _Reply(command, models.target.model.vocab.piece, drafter, send, details)
         events = speculate(
-            target,
-            drafter,
+            target if details is None else details.target,
+            drafter if details is None else details.drafter,
             sampler,
             prompt,
             length=length,
@@ -125,11 +128,13 @@ class Generator:
 class _Reply:
     """Collects one reply and tells about it."""
 
-    def __init__(self, command: m.Generate, piece: Callable[[int], bytes], drafter: Drafter, send: Send) -> None:
+    def __init__(
+        self, command: m.Generate, piece: Callable[[int], bytes], drafter: Drafter, send: Send, details: Details | None
+    ) -> None:
         self.tokens: list[int] = []
         self.plain_seconds: list[float] = []
         self._id, self._mode = command.id, command.options.mode
-        self._piece, self._send = piece, send
+        self._piece, self._send, self._details = piece, send, details
         self.auto = drafter if isinstance(drafter, AutoDrafter) else None
         self._why = ""
         self._stats = StatsBuilder()
@@ -138,12 +143,14 @@ class _Reply:
 
     def prefilled(self, prefilled: Prefilled) -> None:
         self._stats.prefilled(prefilled)
-        self._send(m.PrefillDone(self._id, prefilled))
+        self._send(m.PrefillDone(self._id, prefilled, device_memory()))
 
     def round(self, round_: Round) -> None:
         texts = tuple(map(self._stream.feed, round_.pieces))
         why = "" if self.auto is None else self.auto.reason
-        self._send(m.RoundDone(self._id, round_, texts, self._rejected(round_), why if why != self._why else ""))
+        details = None if self._details is None else self._details.take(round_)
+        new = why if why != self._why else ""
+        self._send(m.RoundDone(self._id, round_, texts, self._rejected(round_), new, details))
         self._why = why
         self._texts += texts
         self.tokens += round_.tokens

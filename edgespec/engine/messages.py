@@ -15,7 +15,19 @@ from edgespec import errors
 from edgespec.decoding.auto_report import AutoReport, Use
 from edgespec.decoding.sampling import SamplingParams
 from edgespec.decoding.stats import GenerationStats
-from edgespec.types import AUTO_LAYERS, Draft, FinishReason, Mode, Origin, Prefilled, Prefilling, Round, Verdict
+from edgespec.types import (
+    AUTO_LAYERS,
+    Draft,
+    FinishReason,
+    Judged,
+    Mode,
+    Origin,
+    Prefilled,
+    Prefilling,
+    Round,
+    RoundDetails,
+    Verdict,
+)  # fmt: skip
 
 MAX_DRAFT_LENGTH = 32
 """Longest draft a round may have: the target context reserves this many rows of logits, plus one."""
@@ -81,6 +93,8 @@ class GenerateOptions:
     max_ngram: int = 16
     fresh: bool = False
     """Empty every cache first, so that the reply starts as cold as in a new process: for measuring."""
+    details: bool = False
+    """Tell with every round what the models thought of its tokens. The reply is the same, a little slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +176,15 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Memory of one device: bytes that are taken, by whomever, and bytes there are."""
+
+    name: str
+    used_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class PrefillProgress:
     id: int
     progress: Prefilling
@@ -169,8 +192,15 @@ class PrefillProgress:
 
 @dataclass(frozen=True, slots=True)
 class PrefillDone:
+    """The prompt is in the caches.
+
+    Attributes:
+        devices: memory of the devices beside the processor, as it is now; empty without any.
+    """
+
     id: int
     prefilled: Prefilled
+    devices: tuple[DeviceMemory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +211,7 @@ class RoundDone:
         texts: text each emitted token completes, "" while a character is unfinished; same length as `round.tokens`.
         rejected: text of the draft tokens that were thrown away.
         why: in mode auto, why this round did what it did; "" if for the same reason as the round before.
+        details: what the models thought of the tokens, if the options ask for it.
     """
 
     id: int
@@ -188,6 +219,7 @@ class RoundDone:
     texts: tuple[str, ...]
     rejected: tuple[str, ...]
     why: str = ""
+    details: RoundDetails | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +303,7 @@ _KNOWN = {
         Load, LoadOptions, Generate, GenerateOptions, Message, Examine, Cancel, Shutdown, SamplingParams,
         GenerationStats, Loaded, ModelInfo, PrefillProgress, PrefillDone, RoundDone, Notice, GenerationDone, Examined,
         Candidate, Failed, Mode, FinishReason, Origin, Draft, Verdict, Round, Prefilling, Prefilled,
-        AutoReport, Use,
+        AutoReport, Use, Judged, RoundDetails, DeviceMemory,
     )
 }  # fmt: skip
 

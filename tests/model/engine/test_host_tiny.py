@@ -71,6 +71,24 @@ def test_loaded_says_what_is_loaded_and_can_run(engine: Engine, tiny_target: Pat
     assert "rarely pays" in loaded.notices[0]  # the draft model is as large as its target
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("mode", EVERY_MODE)
+def test_details_of_the_tokens_change_nothing(engine: Engine, mode: Mode, temperature: float) -> None:
+    sampling = SamplingParams(temperature=temperature, seed=5)
+    options = replace(OPTIONS, mode=Mode.PLAIN, sampling=sampling, fresh=True)
+    without = answer(engine, CHAT, options)
+    events = list(engine.generate(CHAT, replace(options, mode=mode, details=True)))
+    assert isinstance(events[-1], m.GenerationDone) and events[-1].tokens == without.tokens
+    for event in events:
+        if isinstance(event, m.RoundDone):
+            assert event.details is not None
+            assert len(event.details.emitted) == len(event.round.tokens)
+            assert len(event.details.drafted) == len(event.details.proposed) == len(event.round.draft.tokens)
+            assert all(judged.rank == 1 for judged in event.details.emitted) or temperature
+            if event.round.draft.source == "draft":
+                assert None not in event.details.proposed
+
+
 @pytest.mark.parametrize("mode", EVERY_MODE)
 def test_every_mode_gives_the_same_greedy_reply(engine: Engine, mode: Mode) -> None:
     plain = answer(engine)

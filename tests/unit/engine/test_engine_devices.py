@@ -9,7 +9,7 @@ import pytest
 from tiny_gguf_bytes import model
 
 from edgespec.engine import devices as here
-from edgespec.engine.messages import LoadOptions
+from edgespec.engine.messages import DeviceMemory, LoadOptions
 from edgespec.errors import ModelLoadError
 from edgespec.llama.devices import Device
 from edgespec.models.gguf import check_file
@@ -68,3 +68,14 @@ def test_several_cards_share_the_layers(decide: Decide, monkeypatch: pytest.Monk
 def test_a_device_that_shares_main_memory_gets_everything(decide: Decide, monkeypatch: pytest.MonkeyPatch) -> None:
     give(monkeypatch, card("integrated gpu", 8 * GB))
     assert decide(AUTO_LAYERS).gpu_layers == ALL_LAYERS
+
+
+def test_memory_in_use_is_told_of_devices_that_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    card_of_8 = Device("GPU0", "Card", "Backend", "gpu", 3 * GB, 8 * GB)
+    give(monkeypatch, Device("CPU", "Processor", "CPU", "cpu", GB, 16 * GB), card_of_8, card("gpu", 0))
+    assert here.device_memory() == (DeviceMemory("GPU0", 5 * GB, 8 * GB),)
+
+
+def test_without_offload_no_device_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    give(monkeypatch, card("gpu", GB), offload=False)
+    assert here.device_memory() == ()
