@@ -163,7 +163,7 @@ def test_a_stop_text_ends_the_reply(engine: Engine) -> None:
 
 def test_a_reply_that_fills_the_context_ends_with_that_reason(tiny_target: Path) -> None:
     with opened(tiny_target, n_ctx=64) as engine:
-        for mode in (Mode.PLAIN, Mode.LOOKUP):
+        for mode in (Mode.PLAIN, Mode.LOOKUP, Mode.AUTO):
             done = answer(engine, mode=mode, max_tokens=None)
             assert done.reason is FinishReason.CONTEXT
             assert done.stats.prompt_tokens + len(done.tokens) == 64
@@ -260,6 +260,30 @@ def test_a_base_model_is_told_once(tmp_path: Path) -> None:
         notices = [[e.text for e in engine.generate(CHAT, OPTIONS) if isinstance(e, m.Notice)] for _ in "ab"]
     assert "no chat template" in notices[0][0]
     assert notices[1] == []
+
+
+FASTIDIOUS = """\
+{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}
+{%- for turn in messages %}
+{%- if (turn.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Turns must alternate') }}{% endif %}
+{{- '<|im_start|>' + turn.role + '\n' + turn.content + '<|im_end|>\n' }}
+{%- endfor %}<|im_start|>assistant
+"""
+
+
+def test_a_template_that_refuses_a_system_text_and_two_questions_in_a_row_is_met_halfway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two questions in a row is what a reply that was cancelled before its first word leaves behind."""
+    monkeypatch.setattr("make_tiny_gguf.CHATML", FASTIDIOUS)
+    with opened(write_tiny(tmp_path / "a.gguf")) as engine:
+        messages = (m.Message("system", "Be brief."), m.Message("user", "Hi"), m.Message("user", "Are you there?"))
+        events = list(engine.generate(messages, OPTIONS))
+        assert isinstance(events[-1], m.GenerationDone), events[-1]
+        notices = [event.text for event in events if isinstance(event, m.Notice)]
+        assert ["no system role" in notices[0], "joined" in notices[1], len(notices)] == [True, True, 2]
+        joined = answer(engine, (m.Message("user", "Be brief.\n\nHi\n\nAre you there?"),))
+        assert answer(engine, messages).tokens == joined.tokens
 
 
 # Files that cannot be loaded

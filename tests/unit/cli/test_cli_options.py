@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_fakes import Cli
-from fake_host import echo, loaded, reply, send, starts_of
+from fake_host import crash, echo, loaded, reply, send, starts_of
 from tiny_gguf_bytes import model as tiny_model
 
 from edgespec.cli import options
@@ -230,6 +231,30 @@ def test_a_mode_that_the_model_cannot_run_is_an_error_only_if_asked_for(
 
 
 # Memory
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (send(m.Failed(None, "ModelLoadError", "Not enough memory for the draft model.", "")), "Not enough memory"),
+        (crash("SIGKILL"), "SIGKILL"),  # what an operating system does that has promised too much
+    ],
+    ids=["refused", "killed"],
+)
+def test_memory_that_ends_while_the_draft_model_loads_is_an_error_or_a_sentence(
+    cli: Cli, scripted: Scripted, model: str, end: tuple[Any, ...], words: str
+) -> None:
+    script = [{"load": [end]}, {"replies": [reply("a", mode=Mode.AUTO)]}]
+    arguments = ("run", "Hi", "--model", model, "--draft", model, "--mode", "draft", "--json")
+    scripted(starts=script)
+    refused = cli(*arguments)
+    assert (refused.code, refused.out) == (1, "")
+    assert words in refused.err
+    command = scripted(starts=script)
+    result = cli(*arguments, "--allow-fallback")
+    assert (result.code, result.json["draft"]) == (0, None)
+    assert words in result.err and "Going on without the draft model, in lookup mode." in result.err
+    assert [start["draft"] for start in starts_of(command)] == [model, None]
 
 
 @pytest.fixture
