@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from math import exp
 
-FAST = 0.95
-"""How much a reply's earlier observations still count at the next one: a kind of text lasts about twenty tokens."""
 SLOW = 0.998
-"""The same for what is kept across replies."""
-FADE = 0.97
-"""How much they count after a token about which nothing is known."""
+"""How much what was observed still counts at the next observation, for what is usual."""
 PRIOR_WEIGHT = 4.0
 """Observations that a first guess counts for."""
+
+SPREAD = 0.7
+"""How far a reply's odds lie from the usual ones, typically, as a difference of logarithms: a factor of two."""
+KEPT = 0.97
+"""How much of that is still so at the next token: a kind of text lasts some thirty tokens."""
+
+FAST = 0.95
+"""How much a reply's earlier observations still count at the next one, for shares."""
+FADE = 0.97
+"""How much they count after a token about which nothing is known."""
 LONG_RUN_WEIGHT = 3.0
 """Observations of this reply that what was learned in earlier ones counts for."""
 
@@ -51,33 +58,70 @@ class LongRun:
         self.value = (hits + PRIOR_WEIGHT * self._prior) / (tries + PRIOR_WEIGHT)
 
 
-class Rate:
-    """The chance of something that happens or not, in this reply, which begins as usual.
+class Trend:
+    """Whether things go better or worse in this reply than they usually do, as a factor to their odds.
 
-    Attributes:
-        usual: its chance in the long run.
-        value: its chance now.
+    One factor for all chances of a kind: a reply is too short to learn each of them anew. The logarithm of the factor
+    is taken to wander about 0, and is followed by a Kalman filter, linearised at every observation: a miss of
+    something that was all but certain tells a lot, a hit hardly anything.
     """
 
-    __slots__ = ("_hits", "_tries", "usual", "value")
+    __slots__ = ("_log_odds", "_variance", "odds")
 
-    def __init__(self, prior: float) -> None:
-        self.usual = LongRun(prior)
+    def __init__(self) -> None:
         self.forget_reply()
 
     def forget_reply(self) -> None:
-        """Another reply begins: expect what was usual in the long run."""
-        self._set(0.0, 0.0)
+        """Another reply begins: all is as usual."""
+        self._log_odds, self._variance, self.odds = 0.0, SPREAD**2, 1.0
 
-    def record(self, hit: bool) -> None:
-        """It happened, or it did not."""
-        self.usual.record(hit)
-        self._set(self._hits * FAST + hit, self._tries * FAST + 1)
+    def record(self, usual: float, hit: bool) -> None:
+        """Something of this usual chance happened, or it did not."""
+        self.fade(1)
+        chance = self.apply(usual)
+        self._variance /= 1 + self._variance * chance * (1 - chance)
+        self._log_odds += self._variance * (hit - chance)
+        self.odds = exp(self._log_odds)
 
     def fade(self, tokens: int) -> None:
         """Nothing was observed for so many tokens: what this reply showed says less and less about now."""
-        kept = FADE**tokens
-        self._set(self._hits * kept, self._tries * kept)
+        kept = KEPT**tokens
+        self._log_odds *= kept
+        self._variance = kept**2 * self._variance + (1 - kept**2) * SPREAD**2
+        self.odds = exp(self._log_odds)
+
+    def apply(self, usual: float) -> float:
+        """The chance here and now of something that usually has this one."""
+        odds = usual * self.odds
+        return odds / (1 - usual + odds)
+
+
+class Rate:
+    """The chance of something that happens or not: what is usual, and the trend of this reply."""
+
+    __slots__ = ("_trend", "usual")
+
+    def __init__(self, prior: float) -> None:
+        self.usual = LongRun(prior)
+        self._trend = Trend()
+
+    @property
+    def value(self) -> float:
+        """The chance now."""
+        return self._trend.apply(self.usual.value)
+
+    def forget_reply(self) -> None:
+        """Another reply begins."""
+        self._trend.forget_reply()
+
+    def record(self, hit: bool) -> None:
+        """It happened, or it did not."""
+        self._trend.record(self.usual.value, hit)
+        self.usual.record(hit)
+
+    def fade(self, tokens: int) -> None:
+        """Nothing was observed for so many tokens."""
+        self._trend.fade(tokens)
 
     def to_json(self) -> list[float]:
         """What is kept across starts."""
@@ -86,41 +130,6 @@ class Rate:
     def restore(self, data: Sequence[float]) -> None:
         """Take over what `to_json` gave. Raises ValueError for numbers that are no counts."""
         self.usual.restore(data)
-        self.forget_reply()
-
-    def _set(self, hits: float, tries: float) -> None:
-        self._hits, self._tries = hits, tries
-        self.value = (hits + LONG_RUN_WEIGHT * self.usual.value) / (tries + LONG_RUN_WEIGHT)
-
-
-class Trend:
-    """Whether things go better or worse in this reply than they usually do, as a factor to their odds.
-
-    One factor for all chances of a kind: a reply is too short to learn each of them anew.
-    """
-
-    def __init__(self) -> None:
-        self.forget_reply()
-
-    def forget_reply(self) -> None:
-        """Another reply begins: all is as usual."""
-        self._hits = self._misses = self._usual_hits = self._usual_misses = 0.0
-        self._odds = 1.0
-
-    def record(self, usual: float, hit: bool) -> None:
-        """Something of this usual chance happened, or it did not."""
-        self._hits = FAST * self._hits + hit
-        self._misses = FAST * self._misses + 1 - hit
-        self._usual_hits = FAST * self._usual_hits + usual
-        self._usual_misses = FAST * self._usual_misses + 1 - usual
-        seen = (self._hits + LONG_RUN_WEIGHT) / (self._misses + LONG_RUN_WEIGHT)
-        expected = (self._usual_hits + LONG_RUN_WEIGHT) / (self._usual_misses + LONG_RUN_WEIGHT)
-        self._odds = seen / expected
-
-    def apply(self, usual: float) -> float:
-        """The chance here and now of something that usually has this one."""
-        odds = usual * self._odds
-        return odds / (1 - usual + odds)
 
 
 class Binned:
