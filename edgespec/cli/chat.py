@@ -42,7 +42,14 @@ def command(plain: bool, **flags: Any) -> int:
             return PlainChat(engine, plan).run()
     from edgespec_tui.app import run_app
 
-    return run_app(plan.load, plan.generate, system=plan.system, notices=plan.notices, seeded=plan.seeded)
+    return run_app(
+        plan.load,
+        plan.generate,
+        system=plan.system,
+        notices=plan.notices,
+        seeded=plan.seeded,
+        allow_fallback=plan.allow_fallback,
+    )
 
 
 def _can_show_app() -> bool:

@@ -38,13 +38,14 @@ def make_app() -> MakeApp:
         theme: str = "textual-dark",
         system: str | None = None,
         notices: tuple[str, ...] = (),
+        allow_fallback: bool = False,
     ) -> EdgeSpecApp:
         engine = ScriptedEngine(deque(scripts))
         if loaded is not None:
             engine.loaded = loaded
         app = EdgeSpecApp(
             LoadOptions("/models/tiny.gguf"), GenerateOptions(mode=mode),
-            system=system, notices=notices, opener=Opener(engine, error, gate),
+            system=system, notices=notices, allow_fallback=allow_fallback, opener=Opener(engine, error, gate),
         )  # fmt: skip
         app.theme = theme
         app.animation_level = "none"

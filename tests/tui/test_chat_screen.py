@@ -8,6 +8,7 @@ from threading import Event as Flag
 
 import pytest
 from conftest import MakeApp, until
+from edgespec_tui.app import EdgeSpecApp
 from edgespec_tui.messages import EngineReady, EventsWaiting
 from edgespec_tui.screens.chat import ChatScreen
 from edgespec_tui.screens.help import HelpScreen
@@ -16,11 +17,13 @@ from edgespec_tui.widgets.conversation import ConversationView
 from edgespec_tui.widgets.note import Note
 from edgespec_tui.widgets.reply import Reply
 from edgespec_tui.widgets.stats_line import StatsLine
+from edgespec_tui.widgets.stats_panel import StatsPanel
 from edgespec_tui.widgets.user_message import UserMessage
 from scripted_engine import CODE, done, loaded, model, reply, round_done, words
 from textual import events
 from textual.pilot import Pilot
-from textual.widgets import Markdown
+from textual.widgets import Markdown, Static
+from textual.widgets._footer import FooterKey
 
 from edgespec.engine.messages import EngineLost, Failed, Notice, PrefillDone, RoundDone
 from edgespec.errors import EdgeSpecError, ModelFileError
@@ -41,6 +44,18 @@ def notes(pilot: Pilot[None]) -> str:
 
 def replies(pilot: Pilot[None]) -> list[str]:
     return [reply.text for reply in chat(pilot).query(Reply)]
+
+
+def toasts(app: EdgeSpecApp) -> list[str]:
+    return [notification.message for notification in app._notifications]
+
+
+def context(pilot: Pilot[None]) -> str:
+    return str(chat(pilot).query_one("#context", Static).render()).strip()
+
+
+def panel(pilot: Pilot[None]) -> str:
+    return str(chat(pilot).query_one(StatsPanel).render())
 
 
 def box(pilot: Pilot[None]) -> Composer:
@@ -169,10 +184,42 @@ async def test_ctrl_c_stops_the_reply_and_then_quits(make_app: MakeApp) -> None:
         await until(pilot, lambda: replies(pilot) == ["one "])
         await pilot.press("ctrl+c")
         await until(pilot, lambda: not chat(pilot).replying)
+        assert app.is_running and not app._notifications
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: toasts(app) == ["Press Ctrl+C again to quit."])
         assert app.is_running
         await pilot.press("ctrl+c")
         await until(pilot, lambda: not app.is_running)
     assert app.engine.closed
+
+
+async def test_two_ctrl_c_far_apart_do_not_quit(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("edgespec_tui.app.monotonic", lambda: now)
+    app = make_app()
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        await pilot.press("ctrl+c")
+        now += 2.1
+        await pilot.press("ctrl+c")
+        assert app.is_running
+        now += 1.9
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: not app.is_running)
+
+
+async def test_ctrl_u_empties_the_box_and_undo_brings_its_text_back(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        assert not app.screen.active_bindings["ctrl+u"].enabled if "ctrl+u" in app.screen.active_bindings else True
+        await pilot.press("h", "i", "ctrl+j", "y", "o", "u")
+        assert app.screen.active_bindings["ctrl+u"].enabled
+        assert any("Empty" in str(key.description) for key in app.screen.query(FooterKey))
+        await pilot.press("ctrl+u")
+        assert box(pilot).text == "" and "Ctrl+Z" in str(box(pilot).border_subtitle)
+        await pilot.press("ctrl+z")
+        assert box(pilot).text == "hi\nyou"
 
 
 async def test_ctrl_q_quits_during_a_reply(make_app: MakeApp) -> None:
@@ -234,6 +281,42 @@ async def test_a_load_error_is_a_sentence_in_the_conversation(make_app: MakeApp,
         assert str(error) in notes(pilot) and "Traceback" not in notes(pilot)
         await pilot.press("h", "i", "enter")
         assert box(pilot).text == "hi" and app.is_running
+        assert context(pilot) == ""
+    assert str(error) in app.unused
+
+
+async def test_once_a_model_was_loaded_the_app_has_nothing_to_complain_of(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        assert "before a model was loaded" in app.unused
+        await ready(pilot)
+    assert app.unused == ""
+
+
+async def test_the_context_shown_is_what_the_chat_takes(make_app: MakeApp) -> None:
+    refused = Failed(1, "ContextFullError", "This needs 2,900 tokens; 256 are there.", "Use --ctx 4096.")
+    app = make_app(reply(words("one two")), [refused])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        assert "ctx 0 / 8,192" in context(pilot)
+        await send(pilot, "hi")
+        assert "ctx 44 / 8,192" in context(pilot)
+        box(pilot).load_text("too long")
+        await pilot.press("enter")
+        await until(pilot, lambda: "2,900" in notes(pilot))
+        assert "ctx 44 / 8,192" in context(pilot)
+        await pilot.press("ctrl+u", "ctrl+n")
+        assert "ctx 0 / 8,192" in context(pilot)
+
+
+async def test_plain_decoding_claims_no_speed_up(make_app: MakeApp) -> None:
+    app = make_app(reply(words("one two three"), mode=Mode.PLAIN), mode=Mode.PLAIN)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await send(pilot, "hi")
+        assert "nothing drafted" in panel(pilot) and "the speed of plain" not in panel(pilot)
+        assert "plain" in str(chat(pilot).query_one(StatsLine).render())
+        assert "x plain" not in str(chat(pilot).query_one(StatsLine).render())
 
 
 async def test_a_prompt_that_does_not_fit_goes_back_to_the_box(make_app: MakeApp) -> None:

@@ -191,18 +191,48 @@ async def test_models_that_cannot_be_loaded_give_way_to_those_from_before(make_a
 
 
 @pytest.mark.parametrize("error", [PairError("The vocabularies differ.", "Use lookup."), ModelFileError("Missing.")])
-async def test_a_draft_model_that_is_refused_at_the_start_is_said_and_the_app_goes_on(
+async def test_a_draft_model_that_is_refused_is_left_out_if_that_is_allowed(
     make_app: MakeApp, disk: Path, error: EdgeSpecError
 ) -> None:
-    app, opener = app_on(make_app, disk / "big.gguf", mode=Mode.DRAFT)
+    app, opener = app_on(make_app, disk / "big.gguf", mode=Mode.DRAFT, allow_fallback=True)
     app.engine.loaded = loaded()
     app._chat._load = LoadOptions(str(disk / "big.gguf"), str(disk / "other.gguf"))
     opener.refuse = lambda options: error if options.draft else None
     async with app.run_test(size=(120, 40)) as pilot:
         await ready(pilot)
-        assert error.message in notes(pilot) and "Going on without the draft model" in notes(pilot)
+        assert error.message in notes(pilot) and "Going on without the draft model other" in notes(pilot)
         assert "draft cannot run" in notes(pilot)
-        assert "lookup" in str(pilot.app.screen.query_one(StatusBar).query_one("#mode", Static).render())
+        status = pilot.app.screen.query_one(StatusBar)
+        assert "lookup" in str(status.query_one("#mode", Static).render())
+        assert "without other" in str(status.query_one("#models", Static).render())
+
+
+async def test_a_draft_model_that_is_refused_is_not_left_out_unasked(make_app: MakeApp, disk: Path) -> None:
+    app, opener = app_on(make_app, disk / "big.gguf", mode=Mode.DRAFT)
+    app._chat._load = LoadOptions(str(disk / "big.gguf"), str(disk / "other.gguf"))
+    opener.refuse = lambda options: PairError("The vocabularies differ.") if options.draft else None
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "No model is loaded" in notes(pilot))
+        assert "The vocabularies differ." in notes(pilot) and len(opener.opened) == 1
+        await pilot.press("f6")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen) and pilot.app.screen._shelf)
+        await pilot.press("n")
+        await ready(pilot)
+        assert opener.opened[-1].draft is None
+
+
+async def test_a_draft_model_that_cannot_be_loaded_later_gives_way_to_what_was_there(
+    make_app: MakeApp, disk: Path
+) -> None:
+    app, opener = app_on(make_app, disk / "big.gguf")
+    opener.refuse = lambda options: EdgeSpecError("No room.") if options.draft else None
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await go_to(pilot, "small")
+        await pilot.press("t")
+        await until(pilot, lambda: len(opener.opened) == 3 and chat(pilot)._loaded)
+        assert "No room." in notes(pilot) and "Going back to big.gguf" in notes(pilot)
+        assert opener.opened[-1].draft is None
 
 
 # Downloading

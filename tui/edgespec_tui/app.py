@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from time import monotonic
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import TextArea
+from textual.widgets import Input, TextArea
 
 from edgespec.engine.messages import GenerateOptions, LoadOptions
+from edgespec.errors import ModelLoadError
 from edgespec_tui.runner import OpenEngine, Runner, open_engine
 from edgespec_tui.screens.chat import ChatScreen
+from edgespec_tui.screens.compare_measuring import CompareMeasuring
 from edgespec_tui.screens.help import HelpScreen
+
+QUIT_SECONDS = 2.0
+"""Ctrl+C has to be pressed again within this time to quit: once is too easily done by mistake."""
 
 
 class EdgeSpecApp(App[None]):
@@ -38,11 +44,20 @@ class EdgeSpecApp(App[None]):
         system: str | None = None,
         notices: tuple[str, ...] = (),
         seeded: bool = False,
+        allow_fallback: bool = False,
         opener: OpenEngine = open_engine,
     ) -> None:
         super().__init__()
-        self._chat = ChatScreen(load, generate, system=system, notices=notices, seeded=seeded)
+        self._chat = ChatScreen(
+            load, generate, system=system, notices=notices, seeded=seeded, allow_fallback=allow_fallback
+        )
+        self._interrupted = -QUIT_SECONDS
         self.runner = Runner(self._chat.post_message, opener)
+
+    @property
+    def unused(self) -> str:
+        """Why no model was ever loaded; "" if one was."""
+        return self._chat.never_loaded
 
     def get_default_screen(self) -> Screen[None]:
         return self._chat
@@ -67,17 +82,23 @@ class EdgeSpecApp(App[None]):
         self.push_screen(HelpScreen())
 
     def action_interrupt(self) -> None:
-        """Copy what is selected; else stop the reply; else quit."""
+        """Copy what is selected; else stop what the engine does; else quit, if pressed twice."""
         focused = self.focused
-        if isinstance(focused, TextArea) and focused.selected_text:
+        measuring = next((on for on in self.screen_stack if isinstance(on, CompareMeasuring) and on.measuring), None)
+        if isinstance(focused, TextArea | Input) and focused.selected_text:
             self.copy_to_clipboard(focused.selected_text)
         elif selected := self.screen.get_selected_text():
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
         elif self._chat.replying:
             self._chat.action_stop()
-        else:
+        elif measuring is not None:
+            measuring.stop_measuring()
+        elif monotonic() - self._interrupted < QUIT_SECONDS:
             self.exit()
+        else:
+            self._interrupted = monotonic()
+            self.notify("Press Ctrl+C again to quit.", timeout=QUIT_SECONDS, markup=False)
 
 
 def run_app(
@@ -87,8 +108,9 @@ def run_app(
     system: str | None = None,
     notices: tuple[str, ...] = (),
     seeded: bool = False,
+    allow_fallback: bool = False,
 ) -> int:
-    """Run the app until it is left; returns the exit code.
+    """Run the app until it is left; returns the exit code. Raises ModelLoadError, then, if no model was ever loaded.
 
     Args:
         load: models to load.
@@ -96,7 +118,10 @@ def run_app(
         system: system text of new chats.
         notices: sentences that the caller wants said at the start, such as a fallback it chose.
         seeded: did the user give the seed? If not, every reply gets a new one.
+        allow_fallback: may a draft model that is refused be left out?
     """
-    app = EdgeSpecApp(load, generate, system=system, notices=notices, seeded=seeded)
+    app = EdgeSpecApp(load, generate, system=system, notices=notices, seeded=seeded, allow_fallback=allow_fallback)
     app.run()
+    if app.unused and not app.return_code:
+        raise ModelLoadError(app.unused)
     return app.return_code or 0

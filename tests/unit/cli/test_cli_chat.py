@@ -196,4 +196,6 @@ def test_the_app_opens_on_a_real_terminal_only(
     from edgespec.cli.main import main
 
     assert main(["chat", "--model", model, "--system", "S", *(["--plain"] if plain else [])]) == 0
-    assert calls == ([(model, Mode.AUTO, {"system": "S", "notices": (), "seeded": False})] if opened else [])
+    assert calls == (
+        [(model, Mode.AUTO, {"system": "S", "notices": (), "seeded": False, "allow_fallback": False})] if opened else []
+    )

@@ -107,6 +107,7 @@ class ChatScreen(ChatReplies):
         """Put the last question back into the box, to be changed and sent again."""
         if (question := self._last_question) is not None:
             await self._take_back()
+            self._forget_context()
             self.query_one(Composer).restore(question)
             self._show_state()
 
@@ -120,6 +121,7 @@ class ChatScreen(ChatReplies):
     async def _open_chat(self, record: ChatRecord | None) -> None:
         if record is not None:
             self._chat = record
+            self._forget_context()
             await self._view.show_chat(record, tokens_shown=self._tokens_shown)
             self.query_one(StatsPanel).show(Figures())
             self._show_state()
@@ -197,6 +199,7 @@ class ChatScreen(ChatReplies):
         """Forget the conversation; models, mode and settings stay."""
         if self._exchange is None:
             self._chat = ChatRecord(self._chat.system)
+            self._forget_context()
             self._told.clear()
             await self._view.clear()
             self.query_one(StatsPanel).show(Figures())

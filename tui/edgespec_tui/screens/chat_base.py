@@ -46,19 +46,25 @@ class ChatBase(Screen[None]):
         system: str | None,
         notices: tuple[str, ...],
         seeded: bool,
+        allow_fallback: bool,
     ) -> None:
         super().__init__()
         self._load = load
         self._load_before: LoadOptions | None = None
+        self._refused_draft: str | None = None
+        self._refused_before: str | None = None
+        self._never_loaded = "The app was left before a model was loaded."
         self._options = generate
         self._notices = notices
         self._seeded = seeded
+        self._allow_fallback = allow_fallback
         self._told: set[str] = set()
         self._chat = ChatRecord(system)
         self._archive = Archive()
         self._loaded: Loaded | None = None
         self._exchange: Exchange | None = None
         self._plain_step: float | None = None
+        self._context_tokens: int | None = 0
         self._tokens_shown = True
         self._thoughts_shown = False
         self._pacer = Pacer()
@@ -70,6 +76,11 @@ class ChatBase(Screen[None]):
     def replying(self) -> bool:
         """Is a reply in progress?"""
         return self._exchange is not None
+
+    @property
+    def never_loaded(self) -> str:
+        """Why no model was ever loaded; "" if one was."""
+        return self._never_loaded
 
     @property
     def _app(self) -> EdgeSpecApp:
@@ -113,4 +124,20 @@ class ChatBase(Screen[None]):
         chosen = label(self._options.mode, self._options.draft_length)
         running = self._exchange.mode if self._exchange is not None else chosen
         self.query_one(StatusBar).show_mode(running, chosen)
+        self._show_context()
         self.refresh_bindings()
+
+    def _show_context(self) -> None:
+        """Say how full the context is: nothing without a model, a dash where these models have not read the chat."""
+        used = self._context_tokens
+        if self._exchange is not None and self._exchange.stats.prompt_tokens:
+            used = self._exchange.context_used
+        status = self.query_one(StatusBar)
+        if self._loaded is None:
+            status.clear_context()
+        else:
+            status.show_context(used, self._loaded.target.n_ctx)
+
+    def _forget_context(self) -> None:
+        """What the chat takes of the context is not known any more, unless there is nothing in it."""
+        self._context_tokens = None if self._chat.turns else 0

@@ -23,8 +23,8 @@ class ChatLoading(ChatBase):
         if self._exchange is not None:
             self._app.runner.cancel()
         if self._loaded is not None:
-            self._load_before = self._load
-        self._load = load
+            self._load_before, self._refused_before = self._load, self._refused_draft
+        self._load, self._refused_draft = load, None
         if load.draft is not None and self._options.mode is not Mode.AUTO:
             self._options = replace(self._options, mode=Mode.DRAFT)
         await self._start_loading()
@@ -38,6 +38,8 @@ class ChatLoading(ChatBase):
         if self._loading is not None:
             await self._loading.remove()
         self._loaded = self._plain_step = None
+        self._forget_context()
+        self._show_context()
         self._loading = await self._view.note(f"{what}. You can write meanwhile.", "busy")
         self.query_one(StatusBar).show_text("loading")
         self._app.runner.load(self._load)
@@ -48,6 +50,7 @@ class ChatLoading(ChatBase):
             return
         await self._loading_over()
         self._load_before = None
+        self._never_loaded = ""
         await self._use(message.loaded)
         target = message.loaded.target
         await self._view.note(
@@ -61,7 +64,7 @@ class ChatLoading(ChatBase):
 
     async def _use(self, loaded: Loaded, before: Reply | None = None) -> None:
         self._loaded = loaded
-        self.query_one(StatusBar).show_models(loaded)
+        self.query_one(StatusBar).show_models(loaded, self._refused_draft)
         for notice in loaded.notices:
             await self._tell(notice, "warning", before)
         if (instead := fallback(loaded, self._options.mode)) is not None:
@@ -70,22 +73,33 @@ class ChatLoading(ChatBase):
         self._show_state()
 
     async def on_engine_refused(self, message: EngineRefused) -> None:
-        """The models could not be loaded: without the draft model then, or with those from before; else none."""
+        """The models could not be loaded: without the draft model if that is allowed, else with those from before."""
         if message.load != self._load:
             return
         await self._loading_over()
-        instead: LoadOptions | None = None
-        if self._load.draft is not None:
-            instead, sentence = replace(self._load, draft=None), "Going on without the draft model."
-        elif self._load_before is not None:
-            instead = self._load_before
-            sentence = f"Going back to {one_line(Path(instead.target).name)}."
-            self._load_before = None
         await self._view.note(message.message, "error", message.hint)
-        if instead is None:
+        if self._never_loaded:
+            self._never_loaded = message.message
+        if self._load.draft is not None and self._allow_fallback:
+            self._refused_draft = Path(self._load.draft).stem
+            await self._load_instead(
+                replace(self._load, draft=None), f"Going on without the draft model {one_line(self._refused_draft)}."
+            )
+        elif self._load_before is not None:
+            before, self._load_before = self._load_before, None
+            self._refused_draft = self._refused_before
+            await self._load_instead(before, f"Going back to {_names(before)}.")
+        else:
             self.query_one(StatusBar).show_text("no model")
-            await self._view.note("No model is loaded. F6 lists models.", "warning")
-            return
+            without = " F6, then N, goes on without the draft model." if self._load.draft is not None else ""
+            await self._view.note(f"No model is loaded. F6 lists models.{without}", "warning")
+
+    async def _load_instead(self, load: LoadOptions, sentence: str) -> None:
         await self._view.note(sentence, "warning")
-        self._load = instead
+        self._load = load
         await self._start_loading()
+
+
+def _names(load: LoadOptions) -> str:
+    """What a person calls these models."""
+    return " with ".join(one_line(Path(path).name) for path in (load.target, load.draft) if path is not None)

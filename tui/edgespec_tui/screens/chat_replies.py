@@ -95,11 +95,12 @@ class ChatReplies(ChatLoading):
         )  # fmt: skip
         self.query_one(StatsPanel).show(figures)
         self.query_one(StatusBar).show_mode(exchange.mode, label(self._options.mode, self._options.draft_length))
-        if self._loaded is not None:
-            self.query_one(StatusBar).show_context(exchange.context_used, self._loaded.target.n_ctx)
+        self._show_context()
 
     async def _ended(self, exchange: Exchange) -> None:
         self._exchange = None
+        if exchange.stats.prompt_tokens:  # a prompt that was refused took nothing
+            self._context_tokens = exchange.context_used
         self.query_one(Composer).hint("")
         if isinstance(exchange.ending, GenerationDone):
             self._chat.answer(exchange.ending.text, exchange.trace)

@@ -147,8 +147,7 @@ class CompareScreen(CompareMeasuring):
     def action_back(self) -> None:
         """Stop measuring; else back to the chat."""
         if self.measuring:
-            self._app.runner.cancel()
-            self._head("stopping")
+            self.stop_measuring()
         else:
             self.dismiss()
 

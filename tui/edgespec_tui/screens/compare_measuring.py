@@ -158,6 +158,11 @@ class CompareMeasuring(Screen[None]):
         self._say("One mode runs at a time, so that none slows another down. Esc stops.")
         self.refresh_bindings()
 
+    def stop_measuring(self) -> None:
+        """End it with what there is."""
+        self._app.runner.cancel()
+        self._head("stopping")
+
     def on_events_waiting(self, message: EventsWaiting) -> None:
         """Draw seldom: what is drawn here is taken from the engine that is being measured."""
         if (wait := self._pacer.wait()) <= 0 or message.now:

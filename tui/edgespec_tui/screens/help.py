@@ -17,6 +17,7 @@ KEYS: Rows = (
     ("Enter", "send the message"),
     ("Ctrl+J, Shift+Enter", "start a new line"),
     ("Up, Down", "in an empty box: messages sent before"),
+    ("Ctrl+U, Ctrl+Z", "empty the box; bring back what was in it"),
     ("Esc", "stop the reply; what is there stays"),
     ("F2", "next mode: how drafts are made, from the next reply on"),
     ("F3", "marked tokens, or formatted text"),
@@ -35,7 +36,7 @@ KEYS: Rows = (
     ("Ctrl+N", "new chat with the same models"),
     ("Page up, Page down", "scroll; at the end the view follows the reply"),
     ("Ctrl+P", "all commands, themes too"),
-    ("Ctrl+C", "copy what is selected, else stop the reply, else quit"),
+    ("Ctrl+C", "copy what is selected, else stop the reply, else quit if pressed twice"),
     ("Ctrl+Q", "quit"),
 )
 MODES: Rows = (

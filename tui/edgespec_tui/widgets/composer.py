@@ -24,6 +24,7 @@ class Composer(TextArea):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Send", key_display="⏎", priority=True, tooltip="Send the message"),
+        Binding("ctrl+u", "empty", "Empty", key_display="^u", tooltip="Empty the box; Ctrl+Z brings the text back"),
         Binding("ctrl+j,shift+enter,alt+enter", "newline", "New line", show=False, priority=True),
     ]
 
@@ -45,6 +46,7 @@ class Composer(TextArea):
         self._sent: list[str] = []
         self._back = 0
         self._hint = self._hinted = ""
+        self._filled = False
 
     def remember(self, text: str) -> None:
         """Keep a sent message for the up key, and empty the box."""
@@ -68,6 +70,15 @@ class Composer(TextArea):
 
     def _submit(self) -> None:
         self.post_message(self.Submitted(self.text))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """An empty box needs no emptying."""
+        return bool(self.text) if action == "empty" else super().check_action(action, parameters)
+
+    def action_empty(self) -> None:
+        """Take all of the text out, so that undo brings it back."""
+        self.clear()
+        self.hint("emptied: Ctrl+Z brings it back")
 
     def action_newline(self) -> None:
         self.call_later(self._newline)
@@ -107,6 +118,9 @@ class Composer(TextArea):
         if self.text != self._hinted:
             self._hint = ""
         self._label()
+        if bool(self.text) != self._filled:
+            self._filled = bool(self.text)
+            self.refresh_bindings()
 
     def _label(self) -> None:
         label = self._hint

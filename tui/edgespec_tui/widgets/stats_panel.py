@@ -110,11 +110,16 @@ def _speed(stats: GenerationStats, pace: Pace | None) -> list[Part]:
     average = stats.decode_tokens_per_second
     now = (pace.now if pace is not None else None) or average
     speedup = stats.measured_speedup
-    known = f"{'measuring':>11}" if speedup is None else f"{speedup:>6.2f}x"
+    if not stats.drafted:  # nothing was guessed, so nothing can have been gained
+        known, meaning = f"{'-':>7}", " nothing drafted, plain speed\n"
+    elif speedup is None:
+        known, meaning = f"{'measuring':>11}", " the speed-up\n"
+    else:
+        known, meaning = f"{speedup:>6.2f}x", " the speed of plain\n"
     return [
         ("THIS REPLY\n", HEADING),
         (f"{_number(now, 1):>7}", "bold"), " tok/s now ", (f"{_number(average, 1):>7} average\n", MUTED),
-        (known, "bold"), " the speed-up\n" if speedup is None else " the speed of plain\n",
+        (known, "bold"), meaning,
         (f"  {_sparkline(list(pace.history) if pace is not None else [])}\n", "$text-success"),
     ]  # fmt: skip
 

@@ -22,11 +22,13 @@ class StatusBar(Horizontal):
         yield Static("", id="mode")
         yield Static("", id="context")
 
-    def show_models(self, loaded: Loaded) -> None:
-        """Name what is loaded."""
+    def show_models(self, loaded: Loaded, refused_draft: str | None = None) -> None:
+        """Name what is loaded, and the draft model that was wanted and is not."""
         parts: list[str | tuple[str, str]] = [model_name(loaded.target)]
         if loaded.draft is not None:
             parts += [("  +  ", "$foreground-muted"), model_name(loaded.draft)]
+        elif refused_draft is not None:
+            parts.append((f"  without {one_line(refused_draft)}", "$text-warning"))
         if loaded.safe_mode:
             parts.append(("  safe mode", "$text-warning"))
         self.query_one("#models", Static).update(Content.assemble(*parts))
@@ -42,12 +44,16 @@ class StatusBar(Horizontal):
             parts.append((f"  next: {coming}", "$foreground-muted"))
         self.query_one("#mode", Static).update(Content.assemble(*parts))
 
-    def show_context(self, used: int, n_ctx: int) -> None:
-        """Say how many tokens of the context are taken."""
-        share = used / n_ctx if n_ctx else 0.0
+    def clear_context(self) -> None:
+        """There is no context."""
+        self.query_one("#context", Static).update("")
+
+    def show_context(self, used: int | None, n_ctx: int) -> None:
+        """Say how many tokens of the context are taken; None where nobody knows yet."""
+        share = used / n_ctx if used and n_ctx else 0.0
         block = "▁▂▃▄▅▆▇█"[min(7, int(share * 8))]
         style = "$text-error" if share > 0.95 else "$text-warning" if share > 0.8 else "$foreground-muted"
-        text = Content.assemble((f"ctx {used:,} / {n_ctx:,} ", style), (block, style))
+        text = Content.assemble((f"ctx {'-' if used is None else f'{used:,}'} / {n_ctx:,} ", style), (block, style))
         self.query_one("#context", Static).update(text)
 
 
