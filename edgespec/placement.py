@@ -82,7 +82,27 @@ def place_on(
     shared = any(device.kind == "integrated gpu" for device in devices)
     if shared and not free and options.gpu_layers == AUTO_LAYERS:
         options = replace(options, gpu_layers=ALL_LAYERS)  # its memory is main memory
-    return place(options, target, draft, Machine(memory, free or None))
+    found = place(options, target, draft, Machine(memory, free or None))
+    if any(device.kind in ("gpu", "integrated gpu") for device in devices):
+        return found
+    return replace(found, notices=(*_in_vain(options), *found.notices))
+
+
+def _in_vain(options: LoadOptions) -> tuple[str, ...]:
+    """A sentence on layers that were asked for by number where there is no device to put them on."""
+    asked = {"--gpu-layers": options.gpu_layers, "--draft-gpu-layers": options.draft_gpu_layers}
+    said = [
+        f"{flag} {'all' if layers == ALL_LAYERS else layers}"
+        for flag, layers in asked.items()
+        if layers == ALL_LAYERS or (layers or 0) > 0
+    ]
+    if not said:
+        return ()
+    verb = "changes" if len(said) == 1 else "change"
+    return (
+        f"{' and '.join(said)} {verb} nothing: llama.cpp finds no GPU here, so everything runs on the processor. "
+        "`edgespec doctor` says what it finds.",
+    )
 
 
 def choose_layers(options: LoadOptions, machine: Machine) -> LoadOptions:

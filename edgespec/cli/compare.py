@@ -182,7 +182,7 @@ def measure(engine: Engine, wanted: ComparePlan, plan: Plan) -> CompareDone:
     for notice in plan.notices:
         say(notice)
     with cancel_on_interrupt(cancel):
-        for event in shown(compare(engine, wanted, cancelled=lambda: pressed)):
+        for event in shown(compare(engine, wanted, cancelled=lambda: pressed), (*plan.told, *plan.notices)):
             if isinstance(event, CompareDone):
                 return event
     raise RuntimeError("the comparison ended without a last event")
@@ -202,6 +202,8 @@ def show(comparison: Comparison, *, as_json: bool, as_markdown: bool, costs: boo
     elif as_markdown:
         click.echo(to_markdown(comparison, costs=costs), nl=False)
     else:
+        if sys.stdout.isatty() and sys.stderr.isatty():
+            comparison = replace(comparison, notices=())  # they stand above it already
         draw(comparison, costs=costs)
 
 

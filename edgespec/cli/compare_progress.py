@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,11 @@ _DRAW_SECONDS = 0.5
 """Progress is drawn no more often: drawing takes time from the engine that is being measured."""
 
 
-def shown(events: Iterator[CompareEvent]) -> Iterator[CompareEvent]:
-    """Pass events on, and tell about them on stderr: a bar on a terminal, else a line for every run."""
+def shown(events: Iterator[CompareEvent], told: Collection[str] = ()) -> Iterator[CompareEvent]:
+    """Pass events on, and tell about them on stderr: a bar on a terminal, else a line for every run.
+
+    What was `told` before the models were loaded is not told again.
+    """
     from edgespec.compare import CompareNotice, CompareStarted, RunFinished
 
     bar: Bar | None = None
@@ -25,8 +28,9 @@ def shown(events: Iterator[CompareEvent]) -> Iterator[CompareEvent]:
         for event in events:
             match event:
                 case CompareStarted(notices=notices):
-                    for notice in notices:
-                        say(notice)
+                    for notice in dict.fromkeys(notices):
+                        if notice not in told:
+                            say(notice)
                     bar = Bar(event) if sys.stderr.isatty() else None
                 case CompareNotice(text=text) if bar is None:
                     say(text)

@@ -161,8 +161,8 @@ def test_a_mode_that_cannot_run_is_an_error_or_left_out_with_a_sentence(
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     original = command.shown
 
-    def shown(events: Any) -> Any:
-        for event in original(events):
+    def shown(events: Any, told: Any) -> Any:
+        for event in original(events, told):
             yield event
             if isinstance(event, RunRound) and event.key.number == number:
                 signal.raise_signal(signal.SIGINT)
@@ -202,6 +202,16 @@ def test_notices_are_told_once(cli: Cli, scripted: Scripted, model: str) -> None
     scripted(load=[send(ready)])
     result = cli("compare", "--model", model, *SHORT)
     assert result.err.count("Safe mode.") == 1 and "Safe mode." in result.out
+
+
+def test_a_machine_that_is_too_small_is_told_so_once(
+    cli: Cli, scripted: Scripted, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tight = "This needs about 9 GB of memory; it is tight."
+    monkeypatch.setattr("edgespec.hardware.may_have_device", lambda: False)
+    monkeypatch.setattr("edgespec.placement.memory_notices", lambda *of: (tight,))
+    scripted(load=[send(loaded(notices=(tight,), modes=dict.fromkeys(Mode)))])
+    assert cli("compare", "--model", model, *SHORT).err.count(tight) == 1
 
 
 def test_help_shows_the_options_as_they_are_here(cli: Cli) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,8 @@ from edgespec.engine.messages import LoadOptions
 from edgespec.errors import ModelFileError, ModelLoadError, SettingsError
 from edgespec.models.fit import Machine, estimate
 from edgespec.models.units import format_size
-from edgespec.placement import choose_layers, memory_notices, place, setup_of, shapes
-from edgespec.types import AUTO_LAYERS
+from edgespec.placement import choose_layers, memory_notices, place, place_on, setup_of, shapes
+from edgespec.types import ALL_LAYERS, AUTO_LAYERS
 
 MB = 1_000_000
 
@@ -131,3 +131,29 @@ def test_a_file_that_is_not_whole_is_found_here_too(options: LoadOptions) -> Non
 def test_a_cache_type_that_does_not_exist_is_an_error_about_settings(options: LoadOptions) -> None:
     with pytest.raises(SettingsError, match="'q9'"):
         memory_notices(replace(options, draft_cache_type="q9"), Machine(MB))
+
+
+@dataclass
+class Card:
+    """A device, as llama.cpp names it."""
+
+    kind: str
+    free_bytes: int = 0
+
+
+@pytest.mark.parametrize(
+    ("layers", "devices", "said"),
+    [
+        (20, [], "--gpu-layers 20 changes nothing"),
+        (ALL_LAYERS, [Card("accelerator")], "--gpu-layers all changes nothing"),
+        (20, [Card("gpu", 64_000 * MB)], ""),
+        (20, [Card("integrated gpu")], ""),
+        (0, [], ""),
+        (AUTO_LAYERS, [], ""),
+    ],
+)
+def test_layers_asked_for_where_there_is_no_gpu_are_not_dropped_in_silence(
+    options: LoadOptions, layers: int, devices: list[Card], said: str
+) -> None:
+    placed = place_on(replace(options, gpu_layers=layers), *shapes(options), 64_000 * MB, devices)
+    assert [notice.split(":")[0] for notice in placed.notices] == ([said] if said else [])
