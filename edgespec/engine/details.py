@@ -39,6 +39,7 @@ class Details:
         self._rounds: dict[int, RoundDetails] = {}
         self._seen = 0
         self._proposed: list[float] = []
+        self._scratch = np.empty(target.n_vocab, dtype=np.float32)
         if model is not None:
             self._listen(model)
 
@@ -59,7 +60,7 @@ class Details:
         for i in range(verdict.accepted + 1):
             guess = draft[i : i + 1]
             own = () if i < verdict.accepted else (verdict.next_token,)
-            found = judge(rows[i], (*guess, *own))
+            found = judge(rows[i], (*guess, *own), self._scratch)
             drafted += found[: len(guess)]
             emitted.append(found[-1])
         proposed = self._proposed[: len(draft)]
@@ -157,19 +158,21 @@ class WatchedDrafter:
         self._drafter.close()
 
 
-def judge(row: NDArray[np.float32], tokens: Sequence[int]) -> list[Judged]:
-    """Probability and rank of tokens in one row of logits, before any sampler.
+def judge(row: NDArray[np.float32], tokens: Sequence[int], scratch: NDArray[np.float32]) -> list[Judged]:
+    """Probability and rank of tokens in one row of logits, before any sampler; `scratch` is as wide as the row.
 
     The tokens of a row mostly agree with each other and with the likeliest one, whose rank needs no search.
     """
     best = row.max()
-    total = float(np.exp(row - best).sum())
+    np.subtract(row, best, out=scratch)
+    np.exp(scratch, out=scratch)
+    total = float(scratch.sum())
     known: dict[int, Judged] = {}
     for token in tokens:
         if token not in known:
             logit = row[token]
             rank = 1 if logit == best else 1 + int(np.count_nonzero(row > logit))
-            known[token] = Judged(float(np.exp(logit - best)) / total, rank)
+            known[token] = Judged(float(scratch[token]) / total, rank)
     return [known[token] for token in tokens]
 
 

@@ -87,7 +87,7 @@ def check(reply: Reply, found: list[RoundDetails]) -> None:
 
 def test_probability_and_rank_are_those_of_the_row() -> None:
     row = np.log(np.array([0.1, 0.6, 0.1, 0.2], dtype=np.float32))
-    best, third = judge(row, [1, 0])
+    best, third = judge(row, [1, 0], np.empty_like(row))
     assert (best.rank, third.rank) == (1, 3)
     assert [best.probability, third.probability] == pytest.approx([0.6, 0.1])
 
