@@ -146,6 +146,18 @@ def best_choice(mode: Mode, chance: Chance, step: float, v: Cost, longest: int =
     return Choice(mode, length, tokens, speedup(chance, length, step, v))
 
 
+def break_even(length: int, step: float, v: Cost) -> float | None:
+    """The acceptance rate from which on drafts of this length gain; None if not even one of 1 would do."""
+    cost = length * step + v(length + 1)
+    if cost > length + 1:
+        return None
+    low, high = 0.0, 1.0
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (low, middle) if expected_tokens(middle, length) >= cost else (middle, high)
+    return high
+
+
 def assumed_costs(draft_share: float | None, *, device: bool) -> Costs:
     """Costs as long as nothing was measured: a draft step costs what there is to read, relative to the target."""
     slope = DEVICE_SLOPE if device else ASSUMED_SLOPE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import click
 from edgespec.cli.advice_text import as_object, draw_curves, show, svg_of
 from edgespec.cli.options import Plan, make_plan, open_engine, some_options
 from edgespec.cli.output import print_json, say
+from edgespec.surroundings import Here, as_loaded, look_around
 
 if TYPE_CHECKING:
     from edgespec.advice import Advice, Chance
@@ -79,54 +80,6 @@ def check_svg(name: str | None) -> Path | None:
 # What is known
 
 
-@dataclass(frozen=True, slots=True)
-class Here:
-    """These models on this machine, without loading them.
-
-    Attributes:
-        load: how they would be loaded, nothing left to decide.
-        device: are layers on a graphics device?
-        draft_share: weights of the draft model over those of the target.
-        no_room: why there is no memory for the draft model, "" if there is.
-    """
-
-    load: LoadOptions
-    device: bool
-    draft_share: float | None
-    no_room: str
-    notices: tuple[str, ...]
-
-
-def look_around(load: LoadOptions) -> Here:
-    """Sizes, memory and devices. Raises ModelFileError, or ModelLoadError if the target alone does not fit."""
-    from edgespec.errors import ModelLoadError
-    from edgespec.hardware import LibraryFacts, ask_library, may_have_device, memory_bytes
-    from edgespec.models.fit import Verdict
-    from edgespec.placement import place_on, shapes
-
-    library = ask_library() if may_have_device() else None
-    devices = library.devices if isinstance(library, LibraryFacts) and library.gpu_offload else ()
-    target, draft = shapes(load)
-    memory, no_room = memory_bytes()[0], ""
-    try:
-        placed = place_on(load, target, draft, memory, devices)
-        if placed.fits is Verdict.NO:
-            no_room = placed.notices[-2]
-    except ModelLoadError as error:
-        if draft is None:
-            raise
-        no_room = error.message
-    if no_room:
-        placed = place_on(replace(load, draft=None), target, None, memory, devices)
-    return Here(
-        load=replace(placed.options, draft=load.draft),
-        device=bool(devices) and placed.options.gpu_layers != 0,
-        draft_share=None if draft is None else draft.weights / max(1, target.weights),
-        no_room=no_room if draft is not None else "",
-        notices=placed.notices,
-    )
-
-
 def advise_all(plan: Plan, here: Here, works: Sequence[Work], *, measuring: bool) -> list[Advice]:
     """Advice for every kind, by what is measured, else stored, else assumed."""
     from edgespec.advice import Case, advise, assumed_chances, assumed_costs
@@ -169,12 +122,9 @@ def better(seen: Chance | None, assumed: Chance) -> Chance:
 
 def known(load: LoadOptions, temperature: float) -> Evidence:
     """What earlier replies left behind."""
-    from edgespec.engine.safemode import SafeModeMemory
     from edgespec.evidence import stored
-    from edgespec.llama.context import physical_cores
 
-    safe = load.safe_mode or SafeModeMemory().applies()
-    return stored(replace(load, safe_mode=safe), load.threads or physical_cores(), temperature)
+    return stored(*as_loaded(load), temperature)
 
 
 def measure_all(plan: Plan, here: Here, works: Sequence[Work]) -> list[Evidence]:

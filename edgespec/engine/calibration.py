@@ -20,14 +20,20 @@ TOKEN = 0
 """Any token costs the same."""
 
 
-def calibrate(costs: CostModel, target: Session, draft: Session | None, cancelled: Callable[[], bool]) -> bool:
+def calibrate(
+    costs: CostModel,
+    target: Session,
+    draft: Session | None,
+    cancelled: Callable[[], bool],
+    seconds: float = TARGET_SECONDS,
+) -> bool:
     """Add what target passes and draft steps cost, behind whatever the caches hold; False if cancelled or impossible.
 
-    The caches are left as they were. What a pass of a new width costs at first (a graph is built) is not counted:
-    each is timed at its second go. Every width is timed in turn, then all of them again, so that a disturbance does
-    not hit one of them alone.
+    The target takes about `seconds`. The caches are left as they were. What a pass of a new width costs at first (a
+    graph is built) is not counted: each is timed at its second go. Every width is timed in turn, then all of them
+    again, so that a disturbance does not hit one of them alone.
     """
-    sweeps = _time_widths(target, [width for width in WIDTHS if width <= target.max_batch], TARGET_SECONDS, cancelled)
+    sweeps = _time_widths(target, [width for width in WIDTHS if width <= target.max_batch], seconds, cancelled)
     if not sweeps:
         return False
     step = prompt_token = None

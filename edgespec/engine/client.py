@@ -120,6 +120,23 @@ class Engine:
                     raise EngineError(f"{describe(event)} while it looked into a reply.")
         return ()
 
+    def measure_costs(self, seconds: float = 10.0) -> int:
+        """Time passes of every width anew, for at most about so long; how many were timed, 0 if it was cancelled.
+
+        What was known about their costs is forgotten, what was known about acceptance is not. Raises the EdgeSpecError
+        that says why it failed, ModeError where nothing can be drafted and nothing depends on costs.
+        """
+        turn = self._turn = _Turn(next(self._ids))
+        for event in self._reply(turn, m.Measure(turn.id, seconds)):
+            match event:
+                case m.Measured(passes=passes):
+                    return passes
+                case m.Failed():
+                    raise event.to_error()
+                case m.EngineLost():
+                    raise EngineError(f"{describe(event)} while it measured.")
+        return 0
+
     def cancel(self) -> None:
         """Stop the current reply, also one that `generate` has returned but that has not begun; else do nothing."""
         if (turn := self._turn) is not None:
@@ -152,7 +169,7 @@ class Engine:
 
     # A reply
 
-    def _reply(self, turn: _Turn, command: m.Generate | m.Examine) -> Generator[m.Event]:
+    def _reply(self, turn: _Turn, command: m.Generate | m.Examine | m.Measure) -> Generator[m.Event]:
         if not self._busy.acquire(blocking=False):
             raise EngineError("The engine is still busy with another reply.", "Cancel or finish that one first.")
         try:
@@ -250,7 +267,7 @@ def _events(inbox: Inbox) -> Generator[m.Event]:
     while True:
         event = inbox.events.get()
         yield event
-        if isinstance(event, m.GenerationDone | m.Examined | m.Failed | m.EngineLost):
+        if isinstance(event, m.GenerationDone | m.Examined | m.Measured | m.Failed | m.EngineLost):
             return
 
 

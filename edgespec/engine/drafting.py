@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from edgespec.decoding.auto import AutoDrafter
+from edgespec.decoding.cost import CostModel
 from edgespec.decoding.drafters.base import Drafter
 from edgespec.decoding.drafters.lookup import LookupDrafter, SuffixIndex
 from edgespec.decoding.drafters.model import ModelDrafter
 from edgespec.decoding.drafters.none import NoDraft
 from edgespec.decoding.length import FixedLength, LengthPolicy
 from edgespec.decoding.sampling import SamplingParams, prime
+from edgespec.decoding.session import Session
 from edgespec.engine import messages as m
 from edgespec.engine.calibration import calibrate
 from edgespec.engine.knowledge import Knowledge, knowledge_path
@@ -62,10 +64,30 @@ class Drafting:
         costs, modes = self._knowledge.costs, self._models.loaded.modes
         if costs.measurements >= enough or modes[Mode.LOOKUP] is not None:
             return
-        draft = self._models.draft
-        session = draft.session if draft is not None and modes[Mode.DRAFT] is None else None
-        if calibrate(costs, self._models.target.session, session, cancelled):
+        if calibrate(costs, self._models.target.session, self._draft_session(), cancelled):
             self._knowledge.save()
+
+    def measure(self, seconds: float, cancelled: Callable[[], bool]) -> int:
+        """Replace what is known about costs by new measurements; how many passes, 0 if cancelled.
+
+        Empties the caches. Raises ModeError where nothing can be drafted.
+        """
+        if reason := self._models.loaded.modes[Mode.LOOKUP]:
+            raise ModeError(f"There is nothing to measure: {reason}", "Without drafts, every pass has one token.")
+        costs, target, draft = CostModel(), self._models.target.session, self._draft_session()
+        for session in (target, draft):
+            if session is not None:
+                session.truncate(0)
+        if not calibrate(costs, target, draft, cancelled, seconds):
+            return 0
+        self._knowledge.costs = costs
+        self._knowledge.save()
+        return costs.measurements
+
+    def _draft_session(self) -> Session | None:
+        """The draft model's, if it can draft."""
+        draft = self._models.draft
+        return draft.session if draft is not None and self._models.loaded.modes[Mode.DRAFT] is None else None
 
     def remember(self, drafter: Drafter) -> None:
         """A reply is over: keep what it taught."""

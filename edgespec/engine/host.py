@@ -52,12 +52,12 @@ class Host:
 
     def _obey(self, command: m.Command) -> None:
         """Do what a command says; whatever goes wrong becomes Failed, and the engine stays usable."""
-        number = command.id if isinstance(command, m.Generate | m.Examine) else None
+        number = command.id if isinstance(command, m.Generate | m.Examine | m.Measure) else None
         try:
             match command:
                 case m.Load(options):
                     self._load(options)
-                case m.Generate() | m.Examine():
+                case m.Generate() | m.Examine() | m.Measure():
                     self._generate(command)
         except EdgeSpecError as error:
             self._events.put(m.Failed(number, type(error).__name__, error.message, error.hint))
@@ -74,7 +74,7 @@ class Host:
         self._events.put(self._models.loaded)
         self._generator.drafting.calibrate(cancelled=lambda: not self._commands.empty())
 
-    def _generate(self, command: m.Generate | m.Examine) -> None:
+    def _generate(self, command: m.Generate | m.Examine | m.Measure) -> None:
         if self._generator is None:
             raise EngineError("No model is loaded.", "Send Load first.")
         shorten(sys.stderr.fileno())
@@ -82,10 +82,14 @@ class Host:
         def cancelled() -> bool:
             return self._cancelled >= command.id
 
-        if isinstance(command, m.Generate):
-            self._generator.run(command, self._events.put, cancelled)
-        else:
-            self._generator.examine(command, self._events.put, cancelled)
+        match command:
+            case m.Generate():
+                self._generator.run(command, self._events.put, cancelled)
+            case m.Examine():
+                self._generator.examine(command, self._events.put, cancelled)
+            case m.Measure():
+                passes = self._generator.drafting.measure(command.seconds, cancelled)
+                self._events.put(m.Measured(command.id, passes))
 
     def _unload(self) -> None:
         models, self._models, self._generator = self._models, None, None
@@ -104,7 +108,7 @@ class Host:
                         self._commands.put(command)
                         self._leaving.wait(_FAREWELL_SECONDS)
                         os._exit(0)
-                    case m.Load() | m.Generate() | m.Examine() as command:
+                    case m.Load() | m.Generate() | m.Examine() | m.Measure() as command:
                         self._commands.put(command)
                     case other:
                         raise FrameError(f"{type(other).__name__} is not a command")

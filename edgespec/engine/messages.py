@@ -123,8 +123,16 @@ class Examine:
 
 
 @dataclass(frozen=True, slots=True)
+class Measure:
+    """Forget what passes cost with these models, and time them anew for at most about this long."""
+
+    id: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cancel:
-    """Stop generation `id`; takes effect within one pass of the target."""
+    """Stop command `id`; takes effect within one pass of the target."""
 
     id: int
 
@@ -134,7 +142,7 @@ class Shutdown:
     """Free everything and end the process."""
 
 
-Command = Load | Generate | Examine | Cancel | Shutdown
+Command = Load | Generate | Examine | Measure | Cancel | Shutdown
 
 
 # Events
@@ -265,6 +273,14 @@ class Examined:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """Answer to Measure: how many passes were timed; 0 if it was cancelled, and then nothing was forgotten."""
+
+    id: int
+    passes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A command failed; the engine is still there. `id` is None for a failed load."""
 
@@ -295,7 +311,10 @@ class EngineLost:
     log: tuple[str, ...]
 
 
-Event = Loaded | PrefillProgress | PrefillDone | RoundDone | Notice | GenerationDone | Examined | Failed | EngineLost
+Event = (
+    Loaded | PrefillProgress | PrefillDone | RoundDone | Notice | GenerationDone | Examined | Measured | Failed
+    | EngineLost
+)  # fmt: skip
 
 _KNOWN = {
     (cls.__module__, cls.__qualname__): cls
@@ -303,7 +322,7 @@ _KNOWN = {
         Load, LoadOptions, Generate, GenerateOptions, Message, Examine, Cancel, Shutdown, SamplingParams,
         GenerationStats, Loaded, ModelInfo, PrefillProgress, PrefillDone, RoundDone, Notice, GenerationDone, Examined,
         Candidate, Failed, Mode, FinishReason, Origin, Draft, Verdict, Round, Prefilling, Prefilled,
-        AutoReport, Use, Judged, RoundDetails, DeviceMemory,
+        AutoReport, Use, Measure, Measured, Judged, RoundDetails, DeviceMemory,
     )
 }  # fmt: skip
 

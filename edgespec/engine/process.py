@@ -43,7 +43,7 @@ class Inbox:
 
     def put(self, event: m.Event) -> None:
         self.events.put(event)
-        if isinstance(event, m.Loaded | m.GenerationDone | m.Examined | m.Failed | m.EngineLost):
+        if isinstance(event, m.Loaded | m.GenerationDone | m.Examined | m.Measured | m.Failed | m.EngineLost):
             self.over.set()
 
 

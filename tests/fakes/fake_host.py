@@ -181,6 +181,9 @@ class FakeHost:
         replies = [list(steps) for steps in script["replies"]] or [reply("Hello there, friend.")]
         while True:
             command = self.commands.get()
+            if isinstance(command, m.Measure):
+                self.send(m.Measured(command.id, 55), command.id)
+                continue
             assert isinstance(command, m.Generate)
             self.play(replies.pop(0) if len(replies) > 1 else replies[0], command)
 

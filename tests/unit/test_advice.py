@@ -19,6 +19,7 @@ from edgespec.advice import (
     assumed_chances,
     assumed_costs,
     best_choice,
+    break_even,
     expected_tokens,
     speedup,
 )
@@ -67,6 +68,20 @@ def test_passes_without_a_draft_are_plain_steps() -> None:
     assert speedup(Chance(0.9, share=0.0), 3, 0.0, v) == 1.0
     half = (0.5 * expected_tokens(0.9, 3) + 0.5) / (0.5 * 1.48 + 0.5)
     assert speedup(Chance(0.9, share=0.5), 3, 0.0, v) == pytest.approx(half)
+
+
+@pytest.mark.parametrize(("length", "step"), [(1, 0.0), (3, 0.0), (3, 0.1), (7, 0.1)])
+def test_from_the_break_even_rate_on_a_draft_gains(length: int, step: float) -> None:
+    v = STEPS.curve()
+    rate = break_even(length, step, v)
+    assert rate is not None
+    assert speedup(Chance(rate), length, step, v) == pytest.approx(1, abs=1e-3)
+    assert speedup(Chance(rate - 0.05), length, step, v) < 1 < speedup(Chance(rate + 0.05), length, step, v)
+
+
+def test_a_draft_that_costs_more_than_it_could_bring_never_gains_and_a_free_one_always_does() -> None:
+    assert break_even(2, 1.0, STEPS.curve()) is None
+    assert break_even(4, 0.0, ideal) == pytest.approx(0, abs=1e-3)
 
 
 def test_the_best_length_lies_before_a_step_in_the_curve() -> None:

@@ -19,6 +19,9 @@ from edgespec import errors
 from edgespec.decoding.sampling import SamplingParams
 from edgespec.engine import messages as m
 from edgespec.engine.client import Engine
+from edgespec.engine.knowledge import Knowledge, knowledge_path
+from edgespec.learned import learned
+from edgespec.surroundings import as_loaded, look_around
 from edgespec.types import FinishReason, Mode, Origin
 
 pytestmark = pytest.mark.model
@@ -217,6 +220,8 @@ def test_a_memory_that_cannot_go_back_runs_plain_only(tmp_path: Path, arch: str)
         for mode in (Mode.LOOKUP, Mode.DRAFT):
             assert "cannot go back" in (reasons[mode] or "")
             assert failure(engine, mode=mode).error == "ModeError"
+        with pytest.raises(errors.ModeError, match="nothing to measure"):
+            engine.measure_costs()
         first = answer(engine, max_tokens=20)
         auto = answer(engine, mode=Mode.AUTO, max_tokens=20)
         assert auto.text == first.text and auto.stats.drafted == 0
@@ -238,6 +243,30 @@ def test_auto_says_what_it_did_and_what_it_knows(tiny_target: Path, tiny_draft: 
     assert report.draft_step and report.plain_step_seconds and done.stats.plain_step_seconds
     assert next(event for event in events if isinstance(event, m.RoundDone)).why
     assert len(list((engine_folders / "cache" / "costs").iterdir())) >= 1
+
+
+def test_costs_are_measured_anew_on_request_and_acceptance_is_kept(
+    tiny_target: Path, tiny_draft: Path, engine_folders: Path
+) -> None:
+    options = m.LoadOptions(str(tiny_target), str(tiny_draft), n_ctx=512, threads=1)
+    with Engine(options) as engine:
+        plain = answer(engine)
+        answer(engine, mode=Mode.AUTO)
+        load = as_loaded(look_around(options).load)[0]
+        before = Knowledge.load(knowledge_path(load, 1))
+        before.costs.calibrate([{1: 9.0, 2: 27.0, 31: 90.0}])
+        before.save()
+    with Engine(options) as engine:
+        passes = engine.measure_costs(0.5)
+        found = learned(load, 1)
+        assert found is not None and found.passes == passes >= 11
+        longest, points = found.curves[0]
+        assert longest == 1024 and dict(points)[1] == 1.0
+        assert 31 not in dict(points)  # what was known before is gone
+        assert found.plain_seconds < 1 and found.step > 0
+        after = Knowledge.load(found.file)._to_json()["acceptance"]
+        assert after == before._to_json()["acceptance"] != {}
+        assert answer(engine, mode=Mode.AUTO).tokens == plain.tokens
 
 
 @pytest.mark.parametrize("arch", ["gemma3", "lfm2"])
