@@ -40,6 +40,7 @@ def command(plain: bool, **flags: Any) -> int:
         engine, plan = open_engine(plan)
         with engine:
             return PlainChat(engine, plan).run()
+    refuse_draft(plan)
     from edgespec_tui.app import run_app
 
     return run_app(
@@ -50,6 +51,24 @@ def command(plain: bool, **flags: Any) -> int:
         seeded=plan.seeded,
         allow_fallback=plan.allow_fallback,
     )
+
+
+def refuse_draft(plan: Plan) -> None:
+    """Raise ModelFileError or PairError, before the app opens, for a draft model that cannot draft for the target.
+
+    Does nothing where the plan may go on without it, nor for a target that is broken: the app says these things.
+    """
+    from edgespec.models.gguf import check_file
+    from edgespec.models.pair import check_pair
+
+    if plan.load.draft is None or plan.allow_fallback:
+        return
+    draft = check_file(plan.load.draft)
+    try:
+        target = check_file(plan.load.target)
+    except EdgeSpecError:
+        return
+    check_pair(target.header, draft.header)
 
 
 def _can_show_app() -> bool:

@@ -203,11 +203,12 @@ def without_draft(plan: Plan, error: EdgeSpecError) -> Plan:
     from edgespec.types import Mode
 
     mode = Mode.LOOKUP if plan.generate.mode is Mode.DRAFT else plan.generate.mode
+    instead = f", in {mode} mode" if mode is not plan.generate.mode else ""
     return replace(
         plan,
         load=replace(plan.load, draft=None),
         generate=replace(plan.generate, mode=mode),
-        notices=(*plan.notices, f"{error.message} Going on without the draft model, in {mode} mode."),
+        notices=(*plan.notices, f"{error.message} Going on without the draft model{instead}."),
     )
 
 

@@ -6,11 +6,13 @@ import signal
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_fakes import Cli
 from fake_host import crash, echo, loaded, plain_round, reply, send, wait_for_cancel
+from tiny_gguf_bytes import model as tiny_model
 
 from edgespec.cli import chat as cli_chat
 from edgespec.cli.output import ReplyPrinter
@@ -199,3 +201,36 @@ def test_the_app_opens_on_a_real_terminal_only(
     assert calls == (
         [(model, Mode.AUTO, {"system": "S", "notices": (), "seeded": False, "allow_fallback": False})] if opened else []
     )
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_a_draft_model_that_cannot_draft_is_refused_before_the_app_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fallback: bool
+) -> None:
+    for name, tiny in {"t.gguf": tiny_model(), "d.gguf": tiny_model([f"x{i}" for i in range(40)])}.items():
+        (tmp_path / name).write_bytes(tiny.bytes())
+    opened: list[bool] = []
+    app = types.ModuleType("edgespec_tui.app")
+    app.run_app = lambda *of, **more: opened.append(more["allow_fallback"]) or 0  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "edgespec_tui.app", app)
+    monkeypatch.setattr(cli_chat, "_can_show_app", lambda: True)
+    from edgespec.cli.main import main
+
+    pair = ("--model", str(tmp_path / "t.gguf"), "--draft", str(tmp_path / "d.gguf"))
+    code = main(["chat", *pair, *(["--allow-fallback"] if fallback else [])])
+    assert (code, opened) == ((0, [True]) if fallback else (1, []))
+    assert ("Error: " in capsys.readouterr().err) is not fallback
+
+
+def test_an_app_that_never_had_a_model_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from edgespec_tui import app as app_module
+
+    from edgespec.cli.main import main
+
+    monkeypatch.setattr(app_module.EdgeSpecApp, "run", lambda self: None)
+    monkeypatch.setattr(app_module.EdgeSpecApp, "unused", "broken.gguf is a web page.")
+    monkeypatch.setattr(cli_chat, "_can_show_app", lambda: True)
+    assert main(["chat", "--model", __file__]) == 1
+    assert capsys.readouterr().err == "Error: broken.gguf is a web page.\n"
