@@ -221,9 +221,23 @@ def _against(case: Case) -> list[str]:
         )
     if case.draft is not None and case.no_room:
         found.append(f"No memory for the draft model. {case.no_room}")
-    if case.draft_share is not None and case.draft_share > LARGEST_DRAFT_SHARE:
-        found.append(
-            f"The draft model has {case.draft_share:.0%} of the target's size; above about an eighth its steps tend to "
-            "cost more than they bring. Look for a smaller one."
-        )
-    return found
+    return [*found, *_too_large(case)]
+
+
+def _too_large(case: Case) -> list[str]:
+    """Is the draft model too large? What its steps were measured to cost says more than its size."""
+    if case.draft is None or case.draft_share is None:
+        return []
+    if case.costs.source is not Source.ASSUMED:
+        if case.costs.step <= LARGEST_DRAFT_SHARE:
+            return []
+        return [
+            f"A draft step costs {case.costs.step:.2f} plain steps here; above about an eighth only good guesses gain. "
+            "Look for a smaller draft model."
+        ]
+    if case.draft_share <= LARGEST_DRAFT_SHARE:
+        return []
+    return [
+        f"The draft model has {case.draft_share:.0%} of the target's size; above about an eighth its steps tend to "
+        "cost more than they bring. Look for a smaller one."
+    ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,15 @@ def show(plan: Plan, found: Sequence[Advice]) -> None:
     click.echo(printable(" with ".join(names) + (" drafting" if len(names) > 1 else "")))
     click.echo("")
     for line in one(found[0]) if len(found) == 1 else several(found):
-        click.echo(printable(line))
+        click.echo(fitting(printable(line)))
+
+
+def fitting(text: str) -> str:
+    """A line that a terminal would break in the middle of a word, broken between words; in a pipe a line is a line."""
+    width = shutil.get_terminal_size().columns
+    if not sys.stdout.isatty() or len(text) <= width:
+        return text
+    return "\n".join(textwrap.wrap(text, max(20, width), break_long_words=False, break_on_hyphens=False))
 
 
 def one(advice: Advice) -> list[str]:
@@ -42,11 +52,12 @@ AUTO = "Mode auto, the default, goes by the same reckoning with what it measures
 
 def several(found: Sequence[Advice]) -> list[str]:
     """A line for each kind, and what holds for all."""
-    lines = ["kind        do                             tokens a pass  speed-up"]
+    lines = [f"kind        {'do':30}  tokens a pass  speed-up"]
     for advice in found:
         best = advice.best
-        lines.append(f"{advice.case.work.name:10}  {flags_of(advice):29}  {best.tokens:13.2f}  {best.speedup:8.2f}")
-    lines += [""] + [f"Against it: {sentence}" for sentence in found[0].against]
+        lines.append(f"{advice.case.work.name:10}  {flags_of(advice):30}  {best.tokens:13.2f}  {best.speedup:8.2f}")
+    against = dict.fromkeys(sentence for advice in found for sentence in advice.against)
+    lines += ["", *(f"Against it: {sentence}" for sentence in against)]
     return [*lines, costs_text(found[0].case.costs), "`edgespec advise KIND` explains one of them.", AUTO]
 
 
@@ -58,6 +69,9 @@ def flags_of(advice: Advice) -> str:
 
 def grounds(advice: Advice) -> list[str]:
     """Where every number comes from."""
+    from edgespec.advice import Source
+    from edgespec.evidence import ENOUGH
+
     case = advice.case
     copies = case.lookup
     lines = [
@@ -68,7 +82,11 @@ def grounds(advice: Advice) -> list[str]:
     if case.draft is not None:
         lines.append(f"Draft model: {case.draft.alpha:.0%} of its tokens right ({origin(case.draft)}).")
     if not (case.lookup.examined and (case.draft is None or case.draft.examined)):
-        lines.append("`--measure` replaces what is assumed.")
+        lines.append(
+            f"Fewer than {ENOUGH} tokens were examined, so a rate was assumed: longer replies (--max-tokens) say more."
+            if case.costs.source is Source.MEASURED
+            else "`--measure` replaces what is assumed."
+        )
     return lines
 
 
@@ -121,7 +139,7 @@ def draw_curves(costs: Costs) -> None:
         click.echo("")
         click.echo(draw(panel, unicode=unicode))
     click.echo("")
-    click.echo(caption(costs, "Filled", "Hollow"))
+    click.echo(fitting(caption(costs, "Filled", "Hollow")))
 
 
 def svg_of(costs: Costs) -> str:

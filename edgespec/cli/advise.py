@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edgespec.evidence import Evidence
     from edgespec.work import Work
 
+SVG_NAME = "curves.svg"
 KINDS = ("chat", "code", "edit", "summary", "extraction", "creative")
 
 
@@ -31,8 +32,8 @@ KINDS = ("chat", "code", "edit", "summary", "extraction", "creative")
     is_flag=True,
     help="Load the models and answer prompts of that kind to measure; a minute or so.",
 )
-@click.option("--plot", is_flag=True, help="Draw tokens a pass and speed-up by draft length.")
-@click.option("--svg", metavar="FILE", help="Write the same curves to an SVG file.")
+@click.option("--plot", is_flag=True, help="Draw tokens a pass and speed-up by draft length, here and as an SVG file.")
+@click.option("--svg", metavar="FILE", help="Where the SVG file goes. Default: curves.svg in the cache folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 @some_options(
     "model", "draft", "pair", "ctx", "gpu_layers", "draft_ctx", "draft_cache_type", "draft_gpu_layers", "threads",
@@ -56,8 +57,8 @@ def command(kind: str | None, measuring: bool, plot: bool, svg: str | None, as_j
         say(notice)
     found = advise_all(plan, here, works, measuring=measuring)
     costs = found[0].case.costs
-    if path is not None:
-        path.write_text(svg_of(costs), encoding="utf-8")
+    if path is not None or plot:
+        say(f"The curves as a picture: {write_svg(path, svg_of(costs))}")
     if as_json:
         print_json({"model": plan.load.target, "draft": plan.load.draft, "advice": [as_object(one) for one in found]})
         return 0
@@ -75,6 +76,17 @@ def check_svg(name: str | None) -> Path | None:
     if path.is_dir() or not path.parent.is_dir():
         raise click.UsageError(f"--svg {name}: no file can be written there.")
     return path
+
+
+def write_svg(path: Path | None, picture: str) -> Path:
+    """Write the picture where the user wants it, or into the cache folder; where it is."""
+    from edgespec.engine.safemode import cache_folder
+
+    if path is None:
+        path = cache_folder() / SVG_NAME
+        path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(picture, encoding="utf-8")
+    return path.absolute()
 
 
 # What is known

@@ -126,11 +126,16 @@ def test_nothing_is_advised_where_nothing_pays() -> None:
         ({"reply_tokens": 5}, "Replies of fewer than 16 tokens"),
         ({"temperature": 1.2}, "Temperature 1.2"),
         ({"no_room": "This needs 9 GB."}, "No memory for the draft model. This needs 9 GB."),
-        ({"draft_share": 0.3}, "30% of the target's size; above about an eighth"),
+        ({"draft_share": 0.3, "costs": replace(STEPS, source=Source.ASSUMED)}, "30% of the target's size; above about"),
+        ({"draft_share": 0.3, "costs": replace(STEPS, step=0.31)}, "A draft step costs 0.31 plain steps here"),
     ],
 )
 def test_what_speaks_against_it_is_said(changes: dict[str, object], words: str) -> None:
     assert any(words in sentence for sentence in advise(case(**changes)).against)
+
+
+def test_nothing_is_said_against_a_large_draft_model_whose_steps_were_measured_to_be_cheap() -> None:
+    assert advise(case(draft_share=0.3)).against == ()
 
 
 def test_short_replies_are_answered_plainly_and_a_draft_without_room_is_not_advised() -> None:
@@ -191,6 +196,8 @@ def test_every_number_says_where_it_comes_from() -> None:
 def test_one_kind_is_explained_and_several_are_a_table() -> None:
     found = [advise(case(work=work)) for work in WORKS.values()]
     assert "For code (writing new code): --mode draft --draft-length 3" in one_kind(found[1])[0]
+    long = replace(found[0], best=replace(found[0].best, mode=Mode.LOOKUP, length=16))
+    assert len({len(line) for line in several([long, *found])[:8]}) == 1  # the columns stay below their heads
     table = several(found)
     assert [line.split()[0] for line in table[1:7]] == list(KINDS) == list(WORKS)
 

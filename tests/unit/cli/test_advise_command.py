@@ -16,7 +16,7 @@ from edgespec.cli.advise import KINDS
 from edgespec.decoding.auto_report import AutoReport
 from edgespec.engine.knowledge import Knowledge, knowledge_path
 from edgespec.engine.messages import LoadOptions
-from edgespec.engine.safemode import SafeModeMemory
+from edgespec.engine.safemode import SafeModeMemory, cache_folder
 from edgespec.llama.context import physical_cores
 from edgespec.models.fit import TIGHT_SHARE, estimate
 from edgespec.placement import setup_of, shapes
@@ -113,6 +113,24 @@ def test_curves_are_drawn_and_written(cli: Cli, target: str, tmp_path: Path) -> 
     assert "Tokens per target pass" in result.out
     assert "Predicted speed-up" in result.out
     assert ElementTree.parse(file).getroot().tag.endswith("svg")
+
+
+def test_a_plot_is_a_picture_too_in_the_cache_folder_unless_a_place_is_named(cli: Cli, target: str) -> None:
+    result = cli("advise", "code", "--model", target, "--plot")
+    (said,) = [line for line in result.err.splitlines() if line.startswith("The curves as a picture: ")]
+    file = cache_folder() / "curves.svg"
+    assert said.endswith(str(file))
+    curves = list(ElementTree.parse(file).getroot().iter("{http://www.w3.org/2000/svg}polyline"))
+    assert len(curves) == 3 + 3 + 3  # tokens a pass; speed-up here and ideally; for three acceptance rates
+
+
+def test_a_measurement_of_a_few_tokens_is_said_to_be_one(cli: Cli, scripted: Scripted, target: str) -> None:
+    report = AutoReport((), "", None, ((1, 1.0), (2, 1.1)), None, 0.02)
+    *rounds, (verb, done) = reply("a b")
+    scripted(replies=[[*rounds, (verb, replace(done, auto=report))]])
+    out = cli("advise", "summary", "--model", target, "--measure").out
+    assert "Fewer than 40 tokens were examined, so a rate was assumed" in out
+    assert "--measure" not in out
 
 
 @pytest.mark.parametrize(
