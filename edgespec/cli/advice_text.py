@@ -52,10 +52,10 @@ AUTO = "Mode auto, the default, goes by the same reckoning with what it measures
 
 def several(found: Sequence[Advice]) -> list[str]:
     """A line for each kind, and what holds for all."""
-    lines = [f"kind        {'do':30}  tokens a pass  speed-up"]
+    lines = [f"kind        {'do':31}  tokens a pass  speed-up"]
     for advice in found:
         best = advice.best
-        lines.append(f"{advice.case.work.name:10}  {flags_of(advice):30}  {best.tokens:13.2f}  {best.speedup:8.2f}")
+        lines.append(f"{advice.case.work.name:10}  {flags_of(advice):31}  {best.tokens:13.2f}  {best.speedup:8.2f}")
     against = dict.fromkeys(sentence for advice in found for sentence in advice.against)
     lines += ["", *(f"Against it: {sentence}" for sentence in against)]
     return [*lines, costs_text(found[0].case.costs), "`edgespec advise KIND` explains one of them.", AUTO]
