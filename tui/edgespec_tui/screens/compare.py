@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.message import Message
 from textual.timer import Timer
 
+from edgespec.comparison import Score
 from edgespec.conclusion import Conclusion
 from edgespec.contestants import PLAIN
 from edgespec.errors import EdgeSpecError
@@ -19,7 +20,6 @@ from edgespec_tui.race import Race, scores_of
 from edgespec_tui.screens.compare_measuring import CompareMeasuring
 from edgespec_tui.text import one_line
 from edgespec_tui.widgets.race_bar import RaceBar
-from edgespec_tui.widgets.race_pane import name_of
 
 SCRUB = 1 / 20
 """Share of the race that an arrow key moves."""
@@ -51,6 +51,7 @@ class CompareScreen(CompareMeasuring):
     ]
 
     _ticker: Timer | None = None
+    _scores: Sequence[Score] = ()
 
     def on_mount(self) -> None:
         self._ticker = self.set_interval(1 / 15, lambda: self.post_message(Tick()), pause=True)
@@ -66,21 +67,17 @@ class CompareScreen(CompareMeasuring):
                 self.pause_replay()
 
     def _draw_race(self, race: Race) -> None:
-        panes, scores = self._panes(), {}
-        if self._comparison is not None:
-            scores = {score.contestant: score for score in scores_of(self._comparison)}
-        for contestant, score in scores.items():
-            pane, run = panes[contestant], score.typical
+        panes = self._panes()
+        for score in self._scores:
+            pane, run = panes[score.contestant], score.typical
             count = run.steps_at(race.position)
-            pane.show(run.steps[:count])
+            pane.show(run.steps, count)
             pane.running(count < len(run.steps))
             place = race.place(run)
             done = "" if place is None else f" · {run.seconds:.1f} s" + (" · first" if place == 1 else "")
-            tokens = sum(len(step.tokens) for step in run.steps[:count])
             rate = "" if score.decode is None else f"{score.decode.median:.1f} tok/s · "
-            pane.say(f"{rate}{tokens} tokens", f"{_count(count, 'pass', 'passes')}{done}")
-            ratio = f"  {score.ratio.median:.2f}x plain" if score.ratio is not None and contestant != PLAIN else ""
-            pane.border_title = Content(name_of(contestant) + ratio)
+            gain = f"  {score.ratio.median:.2f}x plain" if score.ratio is not None and score.contestant != PLAIN else ""
+            pane.say(f"{rate}{pane.tokens} tokens", f"{_count(count, 'pass', 'passes')}{done}", gain)
             pane.set_class(score.conclusion is Conclusion.FASTER, "-faster")
         self.query_one(RaceBar).show(race)
 
@@ -92,7 +89,8 @@ class CompareScreen(CompareMeasuring):
             self.query_one(RaceBar).show(self._race)
 
     def start_replay(self) -> None:
-        """Play what was measured."""
+        """Play what was measured; the figures are worked out once."""
+        self._scores = scores_of(self._comparison) if self._comparison is not None else []
         self.action_play()
 
     def action_play(self) -> None:

@@ -26,8 +26,13 @@ class RacePane(Vertical):
     def __init__(self, contestant: Contestant) -> None:
         super().__init__()
         self.contestant = contestant
-        self._steps: list[Step] = []
+        self._source: Sequence[Step] = ()
+        self._said = ("", "", "")
         self._flow = TokenFlow()
+        self.shown = 0
+        """How many steps are drawn."""
+        self.tokens = 0
+        """Tokens emitted in them."""
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(can_focus=False):
@@ -37,43 +42,42 @@ class RacePane(Vertical):
     def on_mount(self) -> None:
         self.border_title = Content(name_of(self.contestant))
 
-    @property
-    def shown(self) -> int:
-        """How many steps are drawn."""
-        return len(self._steps)
-
-    @property
-    def drafted(self) -> int:
-        """Tokens drafted in them."""
-        return sum(step.drafted for step in self._steps)
-
     def reset(self) -> None:
         """Empty it."""
-        self._steps.clear()
+        self._source, self.shown, self.tokens = (), 0, 0
         self._flow.set_text("")
 
     def add(self, steps: Sequence[Step]) -> None:
         """Draw some more steps."""
         if steps:
             before = self._flow.lines
-            for i, step in enumerate(steps, start=len(self._steps)):
+            for i, step in enumerate(steps, start=self.shown):
                 self._flow.add_tokens(i, step.origins, step.texts, step.rejected)
-            self._steps += steps
+                self.tokens += len(step.tokens)
+            self.shown += len(steps)
             self._flow.draw(before)
             self.query_one(VerticalScroll).scroll_end(animate=False)
 
-    def show(self, steps: Sequence[Step]) -> None:
-        """Draw these steps and no others."""
-        if len(steps) < len(self._steps) or tuple(steps[: len(self._steps)]) != tuple(self._steps):
+    def show(self, steps: Sequence[Step], count: int) -> None:
+        """Draw the first `count` of these steps and no others. Going on costs what is new, however much is there."""
+        if steps is not self._source or count < self.shown:
             self.reset()
-        self.add(steps[len(self._steps) :])
+            self._source = steps
+        self.add(steps[self.shown : count])
 
     def running(self, running: bool) -> None:
         """Show or hide the caret, and mark the pane."""
-        self._flow.set_streaming(running)
-        self.set_class(running, "-running")
+        if running != self.has_class("-running"):
+            self._flow.set_streaming(running)
+            self.set_class(running, "-running")
 
-    def say(self, figures: str, remark: str = "") -> None:
-        """The line below the text, and a remark on the edge."""
-        self.query_one(".figures", Static).update(Content(figures))
-        self.border_subtitle = Content(remark)
+    def say(self, figures: str, remark: str = "", gain: str = "") -> None:
+        """The line below the text, a remark on the edge, what stands behind the name; draws what changed."""
+        said = (figures, remark, gain)
+        if figures != self._said[0]:
+            self.query_one(".figures", Static).update(Content(figures), layout=False)
+        if remark != self._said[1]:
+            self.border_subtitle = Content(remark)
+        if gain != self._said[2]:
+            self.border_title = Content(name_of(self.contestant) + gain)
+        self._said = said
