@@ -11,7 +11,6 @@ import click
 from edgespec.cli.output import print_json, say
 
 if TYPE_CHECKING:
-    from edgespec.models.gguf import CheckedModel
     from edgespec.models.inventory import LocalModel
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
@@ -100,6 +99,7 @@ def _print_models(found: list[LocalModel]) -> None:
 @_JSON
 def inspect_command(model: str, ctx: int, as_json: bool) -> None:
     """Say what a model file is: architecture, quantisation, vocabulary, head, memory needed."""
+    from edgespec.models.description import describe, in_words
     from edgespec.models.gguf import check_gguf
     from edgespec.models.resolve import resolve
 
@@ -108,45 +108,8 @@ def inspect_command(model: str, ctx: int, as_json: bool) -> None:
         print_json(found)
         return
     width = max(map(len, found))
-    for key, value in found.items():
-        click.echo(f"{key.replace('_', ' '):{width}}  {_shown(key, value)}")
-
-
-def _shown(key: str, value: Any) -> str:
-    from edgespec.models.units import format_size, printable
-
-    if value is None:
-        return "none"
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(key, item)}" for name, item in value.items())
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int) and key in ("size", "memory_needed", "bytes_by_type"):
-        return format_size(value)
-    if isinstance(value, int):
-        return f"{value:,}"
-    return printable(value)
-
-
-def describe(found: CheckedModel, n_ctx: int) -> dict[str, Any]:
-    """Everything the header tells that a person might ask."""
-    from edgespec.models.fit import Setup, estimate
-    from edgespec.models.shape import shape_of
-
-    header = found.header
-    vocabulary = header.vocabulary
-    needs = estimate(shape_of(header, found.weight_bytes), None, Setup(n_ctx=n_ctx))
-    return {
-        "path": str(found.path), "parts": len(found.parts), "size": found.size, "name": header.name,
-        "architecture": header.architecture, "parameters": header.parameters, "quantisation": header.quantisation,
-        "bytes_by_type": header.bytes_by_type, "layers": header.layers, "context_length": header.context_length,
-        "sliding_window": header.number("attention.sliding_window") or None, "head": header.head,
-        "vocabulary": vocabulary.kind if vocabulary else None, "tokens": len(vocabulary) if vocabulary else 0,
-        "bos": vocabulary.bos if vocabulary else None, "eos": vocabulary.eos if vocabulary else None,
-        "adds_bos": vocabulary.add_bos if vocabulary else None, "adds_eos": vocabulary.add_eos if vocabulary else None,
-        "chat_template": header.chat_template is not None, "licence": header.text("general.license") or None,
-        "memory_context": n_ctx, "memory_needed": needs.total,
-    }  # fmt: skip
+    for name, value in in_words(found):
+        click.echo(f"{name:{width}}  {value}")
 
 
 @command.command("check")

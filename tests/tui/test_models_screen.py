@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event as Flag
 
 import pytest
 from conftest import MakeApp, until
+from edgespec_tui import downloads
 from edgespec_tui import shelf as shelves
 from edgespec_tui.screens.chat import ChatScreen
 from edgespec_tui.screens.models import ModelsScreen
@@ -16,7 +18,7 @@ from edgespec_tui.widgets.download_bar import Rate
 from edgespec_tui.widgets.status_bar import StatusBar
 from scripted_engine import Opener, loaded, reply, words
 from stub_hub import StubHub, serve
-from test_chat_screen import box, chat, notes, ready
+from test_chat_screen import box, chat, notes, ready, toasts
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 from tiny_gguf_bytes import model
@@ -162,8 +164,6 @@ async def test_a_refused_pair_says_why_and_what_is_loaded_stays(make_app: MakeAp
 
 
 async def test_switching_during_a_reply_stops_it_first(make_app: MakeApp, disk: Path) -> None:
-    from threading import Event as Flag
-
     app, opener = app_on(make_app, disk / "big.gguf")
     app.engine.scripts.appendleft([*words("a b"), Flag()])
     async with app.run_test(size=(120, 40)) as pilot:
@@ -277,8 +277,8 @@ async def test_a_stopped_download_goes_on_where_it_was(make_app: MakeApp, disk: 
     async with app.run_test(size=(120, 40)) as pilot:
         await agreed(pilot)
         await pilot.press("y")
-        await until(pilot, hub.held.is_set)
-        await pilot.press("escape")
+        await until(pilot, lambda: hub.held.is_set() and app.downloads.progress)
+        await pilot.press("s")
         hub.released.set()
         await until(pilot, lambda: "D goes on from there" in said(pilot))
         hub.hold_after = None
@@ -299,7 +299,126 @@ async def test_a_hub_that_does_not_answer_is_a_sentence(
         await go_to(pilot, "tiny")
         await pilot.press("d")
         await until(pilot, lambda: "offline" in said(pilot).lower())
-        assert models(pilot)._download is None
+        assert app.downloads.current is None
+
+
+async def test_a_download_goes_on_when_the_screen_is_left(make_app: MakeApp, disk: Path, hub: StubHub) -> None:
+    hub.hold_after = 30_000
+    app, _ = app_on(make_app, disk / "big.gguf")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await agreed(pilot)
+        await pilot.press("y")
+        await until(pilot, lambda: hub.held.is_set() and app.downloads.progress and app.downloads.progress.done)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
+        mark = chat(pilot).query_one("#download", Static)
+        await until(pilot, lambda: "%" in str(mark.render()))
+        await pilot.press("f6")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen) and pilot.app.screen._shelf)
+        bar = models(pilot).query_one("#progress", Static)
+        assert bar.display and "tiny" in str(bar.render())
+        await pilot.press("escape")
+        hub.released.set()
+        await until(pilot, lambda: any("tiny is here" in text for text in toasts(app)))
+        assert str(mark.render()) == ""
+
+
+async def test_a_plan_that_was_left_waits_for_its_yes(
+    make_app: MakeApp, disk: Path, hub: StubHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, plan_pair = Flag(), downloads.plan_pair
+    monkeypatch.setattr(downloads, "plan_pair", lambda *of: gate.wait(20) and plan_pair(*of))
+    app, _ = app_on(make_app, disk / "big.gguf")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await go_to(pilot, "tiny")
+        await pilot.press("d")
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
+        gate.set()
+        await until(pilot, lambda: app.downloads.planned)
+        assert "waits" in str(chat(pilot).query_one("#download", Static).render())
+        assert toasts(app) == ["tiny waits for a yes: F6."]
+        await pilot.press("f6")
+        await until(pilot, lambda: "fetches" in said(pilot))
+        await pilot.press("y")
+        await until(pilot, lambda: "is here" in said(pilot))
+
+
+# Removing, filtering, inspecting
+
+
+async def fetched(pilot: Pilot[None]) -> None:
+    await agreed(pilot)
+    await pilot.press("y")
+    await until(pilot, lambda: "is here" in said(pilot))
+    await until(pilot, lambda: models(pilot)._shelf.pairs[0].usable)
+    await go_to(pilot, "tiny")
+
+
+async def test_a_model_is_removed_after_a_yes_only(make_app: MakeApp, disk: Path, hub: StubHub) -> None:
+    app, _ = app_on(make_app, disk / "big.gguf")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await fetched(pilot)
+        await pilot.press("x")
+        await until(pilot, lambda: "Y removes" in said(pilot))
+        assert NAME in said(pilot) and "Other programs" in said(pilot)
+        await pilot.press("escape")
+        assert "Nothing was removed" in said(pilot) and models(pilot)._shelf.pairs[0].usable
+        await pilot.press("x")
+        await until(pilot, lambda: "Y removes" in said(pilot))
+        await pilot.press("y")
+        await until(pilot, lambda: "is removed" in said(pilot))
+        await until(pilot, lambda: not models(pilot)._shelf.pairs[0].usable)
+        await go_to(pilot, "small")
+        assert "x" not in app.screen.active_bindings
+
+
+async def test_what_is_loaded_is_not_removed(make_app: MakeApp, disk: Path, hub: StubHub) -> None:
+    app, opener = app_on(make_app, disk / "big.gguf")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await fetched(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: len(opener.opened) == 2 and isinstance(pilot.app.screen, ChatScreen))
+        await pilot.press("f6")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen) and pilot.app.screen._shelf)
+        await go_to(pilot, "tiny")
+        await pilot.press("x")
+        await until(pilot, lambda: "is loaded" in said(pilot))
+        await pilot.press("y")
+        assert Path(opener.opened[-1].target).exists()
+
+
+async def test_the_list_is_filtered_by_words(make_app: MakeApp, disk: Path) -> None:
+    app, opener = app_on(make_app, disk / "big.gguf")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await pilot.press("slash", *"SMALL")
+        await until(pilot, lambda: [entry.name for entry in models(pilot)._entries if entry] == ["small.gguf"])
+        await pilot.press("enter")
+        assert isinstance(app.screen, ModelsScreen) and models(pilot).query_one(OptionList).has_focus
+        await pilot.press("escape")
+        await until(pilot, lambda: len([entry for entry in models(pilot)._entries if entry]) > 3)
+        assert models(pilot)._entry.name == "small.gguf"
+        await pilot.press("slash", *"zzz")
+        await until(pilot, lambda: not any(models(pilot)._entries))
+        assert "No line" in str(models(pilot).query_one("#detail", Static).render())
+        await pilot.press("enter", "enter", "c", "i", "t")
+        assert isinstance(app.screen, ModelsScreen) and len(opener.opened) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("small", "architecture"), ("broken", "web page"), ("tiny", "In the list")]
+)
+async def test_a_line_is_inspected(make_app: MakeApp, disk: Path, name: str, words: str) -> None:
+    app, _ = app_on(make_app, disk / "big.gguf")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await go_to(pilot, name)
+        await pilot.press("i")
+        await until(pilot, lambda: words in "\n".join(str(text.render()) for text in pilot.app.screen.query(Static)))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, ModelsScreen))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (45, 12), (200, 50), (20, 5)])

@@ -14,10 +14,14 @@ from textual.widgets import Input, TextArea
 
 from edgespec.engine.messages import GenerateOptions, LoadOptions
 from edgespec.errors import ModelLoadError
+from edgespec_tui.downloads import DownloadMessage, DownloadOver, DownloadPlanned, DownloadProgress, Downloads
 from edgespec_tui.runner import OpenEngine, Runner, open_engine
 from edgespec_tui.screens.chat import ChatScreen
 from edgespec_tui.screens.compare_measuring import CompareMeasuring
 from edgespec_tui.screens.help import HelpScreen
+from edgespec_tui.screens.models import ModelsScreen
+from edgespec_tui.text import clean
+from edgespec_tui.widgets.status_bar import StatusBar
 
 QUIT_SECONDS = 2.0
 """Ctrl+C has to be pressed again within this time to quit: once is too easily done by mistake."""
@@ -53,6 +57,7 @@ class EdgeSpecApp(App[None]):
         )
         self._interrupted = -QUIT_SECONDS
         self.runner = Runner(self._chat.post_message, opener)
+        self.downloads = Downloads(self.post_message)
 
     @property
     def unused(self) -> str:
@@ -63,7 +68,38 @@ class EdgeSpecApp(App[None]):
         return self._chat
 
     def on_unmount(self) -> None:
+        self.downloads.stop()
         self.runner.close()
+
+    # A download, wherever the user is
+
+    def on_download_planned(self, message: DownloadPlanned) -> None:
+        """It waits for a yes."""
+        self._show_download(message)
+
+    def on_download_progress(self, message: DownloadProgress) -> None:
+        """It moves on."""
+        self._show_download(message)
+
+    def on_download_over(self, message: DownloadOver) -> None:
+        """It ended."""
+        self._show_download(message)
+
+    def _show_download(self, message: DownloadMessage) -> None:
+        """The models screen says all of it; elsewhere there is a mark, and a note where it needs or got an end."""
+        name = self.downloads.name
+        self.downloads.take(message)
+        self._chat.query_one(StatusBar).show_download(self.downloads.mark)
+        shown = [screen for screen in self.screen_stack if isinstance(screen, ModelsScreen)]
+        for screen in shown:
+            screen.show_download(message)
+        if shown or isinstance(message, DownloadProgress):
+            return
+        if isinstance(message, DownloadOver):
+            text = " ".join(message.sentences)
+            self.notify(clean(text), severity="error" if message.failed else "information", markup=False)
+        else:
+            self.notify(f"{name} waits for a yes: F6.", markup=False)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action that has a key, and Textual's own commands."""

@@ -25,7 +25,9 @@ from edgespec.models.events import (
 from edgespec.models.hub import Hub, HubOptions
 from edgespec.models.plan import DownloadPlan
 from edgespec.models.registry import Licence, Pair, Registry
+from edgespec.models.units import format_size
 from edgespec_tui.shelf import CONTEXT
+from edgespec_tui.widgets.download_bar import Rate
 
 Post = Callable[[Message], object]
 
@@ -117,6 +119,79 @@ class Download:
         if found.problem is not None:
             raise found.problem
         return [f"{self.pair.id} is here; Enter uses it.", *found.good]
+
+
+DownloadMessage = DownloadPlanned | DownloadProgress | DownloadOver
+
+
+class Downloads:
+    """The app's one download at a time: it goes on whichever screen is shown.
+
+    The app hands every message of the download to `take` before any screen looks at it.
+
+    Attributes:
+        current: the download; None while there is none.
+        planned: what waits for a yes.
+        progress: how far it is, once something moves.
+        rate: bytes per second, None while unknown.
+    """
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+        self._rate = Rate()
+        self.current: Download | None = None
+        self.planned: DownloadPlanned | None = None
+        self.progress: DownloadProgress | None = None
+        self.rate: float | None = None
+
+    def plan(self, pair: Pair, registry: Registry) -> None:
+        """Ask what there is to fetch."""
+        self.current = Download(pair, registry, self._post)
+        self.current.plan()
+
+    def agree(self) -> bool:
+        """Fetch what was planned; False if nothing was."""
+        planned, self.planned = self.planned, None
+        if planned is None or self.current is None:
+            return False
+        self._rate = Rate()
+        self.progress = DownloadProgress(0, planned.plan.size)
+        self.current.fetch(planned)
+        return True
+
+    def decline(self) -> None:
+        """Fetch nothing of what was planned."""
+        self.current = self.planned = None
+
+    def stop(self) -> None:
+        """Stop what is under way; what is here is kept."""
+        if self.current is not None:
+            self.current.cancel()
+
+    def take(self, message: DownloadMessage) -> None:
+        """Note what happened."""
+        match message:
+            case DownloadPlanned():
+                self.planned = message
+            case DownloadProgress():
+                self.progress, self.rate = message, self._rate.add(message.done)
+            case DownloadOver():
+                self.current = self.planned = self.progress = self.rate = None
+
+    @property
+    def name(self) -> str:
+        """The pair's."""
+        return self.current.pair.id if self.current is not None else ""
+
+    @property
+    def mark(self) -> str:
+        """A few characters for other screens; "" while nothing is on its way."""
+        if self.planned is not None:
+            return "↓ waits"
+        if self.progress is None:
+            return ""
+        total = self.progress.total
+        return f"↓ {min(self.progress.done, total) / total:.0%}" if total else f"↓ {format_size(self.progress.done)}"
 
 
 class _Reporter:

@@ -57,6 +57,23 @@ class Entry:
             return self.row.here is Here.ALL
         return self.local is not None and self.local.problem is None
 
+    @property
+    def removable(self) -> bool:
+        """Does it lie in the cache, at least in part?"""
+        if self.row is not None:
+            return self.row.here is not Here.NONE and self.row.pair.package is None
+        return self.local is not None and self.local.source == "hub"
+
+    @property
+    def removal_name(self) -> str:
+        """What to call it when it is to be removed."""
+        return self.row.pair.id if self.row is not None else self.local.spec if self.local is not None else ""
+
+    @property
+    def searched(self) -> str:
+        """What a filter looks at."""
+        return " ".join((*self.cells, self.detail)).casefold()
+
     def files(self, registry: Registry) -> Choice:
         """Its files. Raises EdgeSpecError where they are not here or not whole."""
         if self.row is not None:

@@ -61,6 +61,15 @@ COMPARE: Rows = (
     ("E", "export as JSON and Markdown into the current folder"),
     ("Esc", "stop measuring; then back to the chat"),
 )
+MODELS: Rows = (
+    ("Enter", "load it: what a pair names as its draft model comes with it"),
+    ("T, N", "let it draft for the model that is loaded; go on without a draft model"),
+    ("C", "check: can it draft for the model that is loaded, and if not, why"),
+    ("D, Y, S", "download, agree, stop; a download goes on when the screen is left"),
+    ("I", "inspect: what the header says, and whether it fits this machine"),
+    ("X, Y", "remove from this disk, after a yes"),
+    ("/", "show only lines that contain these words; Esc shows all"),
+)
 FIGURES: Rows = (
     ("1.62x plain", "measured speed over that of plain decoding on this machine at this context"),
     ("passes", "passes of the target model; plain decoding needs one for each token"),
@@ -70,7 +79,8 @@ FIGURES: Rows = (
     ("by position", "how often the first, second, third ... drafted token was kept"),
 )
 SECTIONS = (
-    ("Keys", KEYS), ("Modes", MODES), ("Marks", MARKS), ("Figures", FIGURES), ("Compare (F4)", COMPARE)
+    ("Keys", KEYS), ("Modes", MODES), ("Marks", MARKS), ("Figures", FIGURES), ("Compare (F4)", COMPARE),
+    ("Models (F6)", MODELS),
 )  # fmt: skip
 IDEA = (
     "A cheap drafter guesses the next few tokens, the target model checks all of them in one pass, and what it agrees "

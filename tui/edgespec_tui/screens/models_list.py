@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from textual import work
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer, OptionList, Static
+from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from edgespec.engine.messages import LoadOptions
@@ -23,6 +24,9 @@ from edgespec_tui.shelf import HEADS, Choice, Entry, Opinion, Shelf, judge
 from edgespec_tui.text import clean, one_line
 from edgespec_tui.widgets.download_bar import DownloadBar
 from edgespec_tui.widgets.too_small import TooSmall
+
+if TYPE_CHECKING:
+    from edgespec_tui.app import EdgeSpecApp
 
 GIVE_WAY = ("for", "needs", "licence", "drafts with", "size")
 LEFT = ("for", "fits", "here", "licence", "drafts with")
@@ -61,6 +65,7 @@ class ModelsList(Screen[LoadOptions | None]):
 
     def compose(self) -> ComposeResult:
         yield Static(Content("Models  looking at this disk ..."), id="title")
+        yield Input(placeholder="words that a line must contain; ⏎ goes to the list, Esc shows all", id="filter")
         yield Static("", id="heads")
         yield OptionList(id="models", markup=False, compact=True)
         yield Static("", id="detail")
@@ -70,9 +75,17 @@ class ModelsList(Screen[LoadOptions | None]):
         yield TooSmall()
 
     def on_mount(self) -> None:
-        self.query_one("#progress").display = False
+        self._filter.display = False
         self._list.focus()
         self._look()
+
+    @property
+    def _app(self) -> EdgeSpecApp:
+        return cast("EdgeSpecApp", self.app)
+
+    @property
+    def _filter(self) -> Input:
+        return self.query_one("#filter", Input)
 
     @property
     def _list(self) -> OptionList:
@@ -124,8 +137,9 @@ class ModelsList(Screen[LoadOptions | None]):
     def _fill(self) -> None:
         if (shelf := self._shelf) is None:
             return
-        place = self._list.highlighted
-        self._entries = [*shelf.pairs, None, *shelf.local] if shelf.local else [*shelf.pairs]
+        before = self._entry
+        pairs, local = (self._wanted(entries) for entries in (shelf.pairs, shelf.local))
+        self._entries = [*pairs, None, *local] if local else [*pairs]
         lines = [HEADS, *(entry.cells for entry in self._entries if entry is not None)]
         head, *rows = fitting(lines, self.size.width - 4, GIVE_WAY, LEFT)
         self.query_one("#heads", Static).update(Content("  " + (" " * GAP).join(head)))
@@ -135,8 +149,24 @@ class ModelsList(Screen[LoadOptions | None]):
             self._list.add_option(
                 Option("─ on this disk", disabled=True) if entry is None else Option(self._line(entry, next(drawn)))
             )
-        first = next((i for i, entry in enumerate(self._entries) if entry is not None and entry.usable), 0)
-        self._list.highlighted = first if place is None else min(place, len(self._entries) - 1)
+        self._list.highlighted = self._place_of(before)
+        self._describe()
+
+    def _wanted(self, entries: tuple[Entry, ...]) -> list[Entry]:
+        """Those that contain every word of the filter."""
+        words = self._filter.value.casefold().split()
+        return [entry for entry in entries if all(word in entry.searched for word in words)]
+
+    def _place_of(self, before: Entry | None) -> int | None:
+        """The line that was chosen, if it is still there; else the first that can be used, or the first at all."""
+        lines = [(i, entry) for i, entry in enumerate(self._entries) if entry is not None]
+        same = [i for i, entry in lines if before is not None and entry.name == before.name]
+        usable = [i for i, entry in lines if entry.usable]
+        return next(iter((*same, *usable, *(i for i, _ in lines))), None)
+
+    def on_input_changed(self) -> None:
+        """Other words."""
+        self._fill()
 
     def _line(self, entry: Entry, cells: list[str]) -> Content:
         colour = "" if entry.usable else "$foreground-muted"
@@ -146,7 +176,12 @@ class ModelsList(Screen[LoadOptions | None]):
 
     def on_option_list_option_highlighted(self) -> None:
         """Say more about it."""
-        self.query_one("#detail", Static).update(Content(self._entry.detail if self._entry is not None else ""))
+        self._describe()
+
+    def _describe(self) -> None:
+        nothing = "No line contains these words." if self._filter.value else ""
+        self.query_one("#detail", Static).update(Content(self._entry.detail if self._entry is not None else nothing))
+        self.refresh_bindings()
 
     def on_option_list_option_selected(self) -> None:
         self.action_use()
@@ -155,6 +190,9 @@ class ModelsList(Screen[LoadOptions | None]):
 
     def action_use(self) -> None:
         """Load it, if its files say that it can be."""
+        if self._filter.has_focus:
+            self._list.focus()
+            return
         if (entry := self._entry) is None:
             return
         if entry.row is not None and not entry.usable:

@@ -19,6 +19,7 @@ class StatusBar(Horizontal):
     def compose(self) -> ComposeResult:
         yield Static(Content("EdgeSpec"), id="brand")
         yield Static("", id="models")
+        yield Static("", id="download")
         yield Static("", id="mode")
         yield Static("", id="context")
 
@@ -36,6 +37,10 @@ class StatusBar(Horizontal):
     def show_text(self, text: str) -> None:
         """Say something in place of the models' names."""
         self.query_one("#models", Static).update(Content(text))
+
+    def show_download(self, mark: str) -> None:
+        """Say how far the download is; "" for none."""
+        self.query_one("#download", Static).update(Content(mark))
 
     def show_mode(self, running: str, coming: str = "") -> None:
         """Name the mode that runs, and the one chosen for the next reply if that differs."""
