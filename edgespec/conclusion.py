@@ -12,6 +12,9 @@ FEWEST_REPEATS = 3
 FEW = 5
 """With fewer repeats than this the sign test alone says too little."""
 
+FEWEST_FOR_RATE = 20
+"""Below this many drafted tokens an acceptance rate says more than is known."""
+
 DOUBT = 0.07
 """How often the interval of a median may miss it."""
 

@@ -6,13 +6,10 @@ import json
 
 from edgespec import conclusion, conditions
 from edgespec.comparison import Comparison, Overall, Score
-from edgespec.conclusion import FEWEST_REPEATS, Conclusion, Spread
+from edgespec.conclusion import FEWEST_FOR_RATE, FEWEST_REPEATS, Conclusion, Spread
 from edgespec.contestants import PLAIN
 from edgespec.decoding.auto_report import AutoReport
 from edgespec.terminal import printable
-
-FEWEST_FOR_RATE = 20
-"""Below this many drafted tokens an acceptance rate says more than is known."""
 
 SHORT_REPLY = 32
 """Replies with fewer tokens than this say little about speed."""

@@ -16,8 +16,8 @@ from typing import Any
 
 from peer_settings import AUTO, EDGESPEC, PLAIN, SERVER_NONE, Setting
 
-FEWEST_FOR_PERCENT = 20
-"""Below this many drafted tokens a percentage says more than is known."""
+from edgespec.conclusion import FEWEST_FOR_RATE
+
 WIDE_SPREAD = 0.10
 """A middle half of the repeats wider than this, relative to its median, is too wide for small differences."""
 
@@ -212,7 +212,7 @@ def acceptance(drafts: tuple[int, int] | None) -> str:
     if drafts is None:
         return "–"
     drafted, accepted = drafts
-    share = f" ({accepted / drafted:.0%})" if drafted >= FEWEST_FOR_PERCENT else ""
+    share = f" ({accepted / drafted:.0%})" if drafted >= FEWEST_FOR_RATE else ""
     return f"{accepted}/{drafted}{share}"
 
 

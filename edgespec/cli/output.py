@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from edgespec.conclusion import FEWEST_FOR_RATE
 from edgespec.errors import EngineError
 from edgespec.terminal import printable
 
@@ -30,8 +31,6 @@ STATS_NAMES = (
     "draft_seconds", "verify_seconds", "overhead_seconds", "plain_step_seconds", "measured_speedup",
     "predicted_speedup",
 )  # fmt: skip
-FEWEST_FOR_PERCENT = 20
-"""Below this many drafted tokens a percentage says more than is known."""
 
 # Colour never stands alone: accepted tokens are underlined and corrected ones bold, as in the app; bonus ones italic,
 # where the app sets a dot that would end up in copied text here.
@@ -88,7 +87,7 @@ def summary(done: GenerationDone) -> str:
         parts.append(f"{stats.decode_tokens_per_second:.1f} tokens/s,")
     parts.append(f"{stats.emitted_tokens} tokens in {stats.rounds} passes")
     if stats.drafted:
-        share = f" ({stats.accepted / stats.drafted:.0%})" if stats.drafted >= FEWEST_FOR_PERCENT else ""
+        share = f" ({stats.accepted / stats.drafted:.0%})" if stats.drafted >= FEWEST_FOR_RATE else ""
         parts.append(f"· {stats.drafted} drafted, {stats.accepted} accepted{share}")
     if stats.mean_acceptance_length is not None:
         parts.append(f"· τ {stats.mean_acceptance_length:.2f}")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from token_cache import TokenCache
 
 from edgespec.decoding.cost import CostModel
 from edgespec.engine import calibration
@@ -18,7 +19,7 @@ from edgespec.engine.knowledge import MOST_KINDS, Knowledge, knowledge_path
 from edgespec.engine.messages import LoadOptions
 
 
-class TimedSession:
+class TimedSession(TokenCache):
     """A cache of tokens whose passes move a clock, slowly at each new width."""
 
     n_vocab = 10
@@ -30,10 +31,6 @@ class TimedSession:
         self.tokens: list[int] = []
         self.last_width = 0
         self.passes = 0
-
-    @property
-    def length(self) -> int:
-        return len(self.tokens)
 
     def decode(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         self.passes += 1
@@ -47,14 +44,6 @@ class TimedSession:
         self.clock[0] += self.second * 0.4 * len(tokens)
         self.last_width = -1
         self.tokens += tokens
-
-    def reusable(self, length: int) -> int:
-        return length
-
-    def truncate(self, length: int) -> None:
-        del self.tokens[length:]
-
-    def close(self) -> None: ...
 
 
 @pytest.fixture

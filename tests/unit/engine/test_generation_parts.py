@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from token_cache import TokenCache
 
 from edgespec.engine import messages as m
 from edgespec.engine.generation import PLAIN_ROUNDS, check_options, time_plain_step
@@ -17,7 +18,7 @@ from edgespec.errors import SettingsError
 CONTEXT = [5, 6, 7, 8]
 
 
-class CountingSession:
+class CountingSession(TokenCache):
     """A cache of tokens that counts passes and may be unable to go back."""
 
     n_vocab = 10
@@ -29,25 +30,13 @@ class CountingSession:
         self.rewinds = rewinds
         self.passes = 0
 
-    @property
-    def length(self) -> int:
-        return len(self.tokens)
-
     def decode(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         self.passes += 1
         self.prefill(tokens)
         return np.zeros((len(tokens), self.n_vocab), dtype=np.float32)
 
-    def prefill(self, tokens: Sequence[int]) -> None:
-        self.tokens += tokens
-
     def reusable(self, length: int) -> int:
         return length if self.rewinds else 0
-
-    def truncate(self, length: int) -> None:
-        del self.tokens[length:]
-
-    def close(self) -> None: ...
 
 
 def never() -> bool:
