@@ -41,7 +41,7 @@ def heading(comparison: Comparison) -> list[str]:
     safe = ", safe mode" if loaded.safe_mode else ""
     return [
         f"Models: {models}",
-        f"Library: {loaded.library}, {loaded.threads} threads{safe}",
+        f"Library: {loaded.library}, {_count(loaded.threads, 'thread')}{safe}",
         f"Replies: {manner}, up to {options.max_tokens} tokens, {_count(comparison.repeats, 'repeat')}, caches empty",
         f"Machine: {comparison.processor}",
         f"Before:  {conditions.in_words(comparison.before)} ({comparison.before.time})",
