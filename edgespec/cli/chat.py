@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from edgespec.chat import Conversation
 from edgespec.cli.options import Plan, fresh_seed, make_plan, model_options, open_engine
@@ -32,10 +33,22 @@ Ctrl-C ends a reply; at the prompt it leaves. A line that ends in \\ goes on in 
 
 @click.command("chat")
 @click.option("--plain", is_flag=True, help="Line by line, without the app.")
+@click.option("--web", is_flag=True, help="The app in a browser on this machine only; needs the extra `web`.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="Where --web listens.")
 @model_options
-def command(plain: bool, **flags: Any) -> int:
+@click.pass_context
+def command(context: click.Context, /, plain: bool, web: bool, port: int, **flags: Any) -> int:
     """Chat with a model and see where its words come from."""
+    if plain and web:
+        raise click.UsageError("--plain and --web are two ways to chat; give one.")
+    if context.get_parameter_source("port") is ParameterSource.COMMANDLINE and not web:
+        raise click.UsageError("--port says where --web listens; give both.")
     plan = make_plan(flags)
+    if web:
+        from edgespec.cli.web import serve
+
+        refuse_draft(plan)
+        return serve(sys.argv[1:], port)
     if plain or not _can_show_app():
         engine, plan = open_engine(plan)
         with engine:
@@ -72,6 +85,8 @@ def refuse_draft(plan: Plan) -> None:
 
 
 def _can_show_app() -> bool:
+    if os.environ.get("TEXTUAL_DRIVER"):  # a web page shows it
+        return True
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
