@@ -65,7 +65,9 @@ def start(model: Path, word: str, environment: dict[str, str], rest: float) -> S
         terminal.wait_for_text(READY, PATIENCE)
         terminal.echo(LETTERS[0], PATIENCE)
         key = monotonic() - begun
-        terminal.rest(0.1)  # nobody types faster
+        terminal.rest(0.2)
+        terminal.keys("\x15")  # Ctrl+U empties the box
+        terminal.rest(0.1)
         terminal.keys(PROMPT)
         terminal.wait_for_text(LOADED, PATIENCE)
         terminal.keys("\r")
