@@ -31,6 +31,8 @@ STATS_NAMES = (
     "draft_seconds", "verify_seconds", "overhead_seconds", "plain_step_seconds", "measured_speedup",
     "predicted_speedup",
 )  # fmt: skip
+LOST = 0.95
+"""Speed relative to plain below which drafts have cost more than noise does."""
 
 # Colour never stands alone: accepted tokens are underlined and corrected ones bold, as in the app; bonus ones italic,
 # where the app sets a dot that would end up in copied text here.
@@ -92,9 +94,18 @@ def summary(done: GenerationDone) -> str:
     if stats.mean_acceptance_length is not None:
         parts.append(f"· τ {stats.mean_acceptance_length:.2f}")
     if stats.measured_speedup is not None and stats.drafted:
-        parts.append(f"· {stats.measured_speedup:.2f}x plain")
+        parts.append(f"· {stats.measured_speedup:.2f}x plain{_advice(done)}")
     ends = {"length": "· ended at --max-tokens", "context": "· context full", "cancelled": "· cancelled"}
     return " ".join([*parts, *([ends[done.reason]] if done.reason in ends else [])])
+
+
+def _advice(done: GenerationDone) -> str:
+    """What to do about drafts that cost more than they brought; "" where they did not, or too few say so."""
+    stats = done.stats
+    lost = stats.measured_speedup is not None and stats.measured_speedup < LOST
+    if done.mode == "auto" or not lost or stats.drafted < FEWEST_FOR_RATE:
+        return ""
+    return ": drafting lost time, try mode auto"
 
 
 def result_object(

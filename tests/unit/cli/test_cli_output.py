@@ -104,6 +104,24 @@ def test_the_line_of_figures_has_no_percentage_below_20_drafted_tokens() -> None
     )
 
 
+@pytest.mark.parametrize(
+    ("mode", "speedup", "drafted", "ending"),
+    [
+        (Mode.DRAFT, 0.6, 40, "0.60x plain: drafting lost time, try mode auto"),
+        (Mode.LOOKUP, 0.94, 40, "0.94x plain: drafting lost time, try mode auto"),
+        (Mode.DRAFT, 0.97, 40, "0.97x plain"),
+        (Mode.DRAFT, 1.5, 40, "1.50x plain"),
+        (Mode.DRAFT, 0.6, 4, "0.60x plain"),
+        (Mode.AUTO, 0.6, 40, "0.60x plain"),
+    ],
+)
+def test_a_reply_that_drafts_made_slower_says_so_and_what_to_do(
+    mode: Mode, speedup: float, drafted: int, ending: str
+) -> None:
+    stats = replace(empty_stats(), emitted_tokens=40, rounds=20, drafted=drafted, accepted=4, measured_speedup=speedup)
+    assert summary(done_event("", stats=stats, mode=mode)).endswith(f"· {ending}")
+
+
 def test_the_line_of_figures_says_what_is_known_and_how_the_reply_ended() -> None:
     stats = replace(empty_stats(), emitted_tokens=9, rounds=9, decode_tokens_per_second=12.34)
     line = summary(done_event("", FinishReason.CANCELLED, stats=stats))
