@@ -31,13 +31,13 @@ WORDS = (
     "river stone paper lamp garden morning winter letter engine bridge music window forest kitchen mirror harbour "
     "quiet broken early golden narrow heavy gentle bright hidden ancient open careful walks sings carries builds "
     "remembers follows paints finds watches repairs the a one every his their near under beyond without because"
-).split()  # noqa: SIM905
+)
 
 
 def prose(words: int) -> str:
     """Sentences that hardly repeat, the same every time."""
     rng = random.Random(7)
-    sentences = [" ".join(rng.choices(WORDS, k=11)).capitalize() + "." for _ in range(words // 11)]
+    sentences = [" ".join(rng.choices(WORDS.split(), k=11)).capitalize() + "." for _ in range(words // 11)]
     return " ".join(sentences)
 
 
