@@ -146,7 +146,8 @@ async def test_auto_mode_says_what_it_uses_and_why(make_app: MakeApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await ready(pilot)
         await send(pilot, "go")
-        assert "this text occurred before" in str(chat(pilot).query_one(StatsPanel).render())
+        told = " ".join(str(chat(pilot).query_one(StatsPanel).render()).split())
+        assert "WHY lookup at the end: this text occurred before passes: lookup 1" in told
         assert str(chat(pilot).query_one(StatusBar).query_one("#mode", Static).render()) == "auto"
 
 

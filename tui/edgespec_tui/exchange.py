@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from edgespec.decoding.stats import GenerationStats
 from edgespec.engine.messages import (
+    DeviceMemory,
     EngineLost,
     Event,
     Failed,
@@ -46,6 +48,8 @@ class Exchange:
         reloaded: set if the engine had to be started again for it.
         ending: the event that ended it; None while it runs.
         reason: why auto mode does what it does.
+        uses: rounds by the drafter they used.
+        devices: memory of devices, as it was when the prompt had been read.
     """
 
     number: int
@@ -58,6 +62,8 @@ class Exchange:
     ending: Ending | None = None
     rounds: list[RoundDone] = field(default_factory=list)
     reason: str = ""
+    uses: Counter[str] = field(default_factory=Counter)
+    devices: tuple[DeviceMemory, ...] = ()
 
     @property
     def mode(self) -> str:
@@ -85,10 +91,12 @@ class Exchange:
                 case RoundDone():
                     rounds.append(event)
                     self.reason = event.why or self.reason
+                    self.uses[event.round.draft.source or Mode.PLAIN] += 1
                     self.figures.observe(event.round)
                 case PrefillProgress(progress=progress):
                     self.reply.progress(f"reading: {progress.done:,} of {count(progress.total, 'token')}")
-                case PrefillDone(prefilled=prefilled):
+                case PrefillDone(prefilled=prefilled, devices=devices):
+                    self.devices = devices
                     self.figures.prefilled(prefilled)
                     self.reply.progress("thinking of the first token")
                 case Notice(text=text):
@@ -135,16 +143,30 @@ class Exchange:
                 return "", ""
 
     @property
-    def why(self) -> str:
-        """One sentence on why it is as fast or slow as it is."""
+    def why(self) -> tuple[str, ...]:
+        """Sentences on why it is as fast or slow as it is."""
         if self.options.mode is Mode.PLAIN:
-            return "Plain decoding: nothing is drafted. F2 changes the mode."
-        if self.options.mode is Mode.AUTO and self.reason:
-            return self.reason
+            return ("Plain decoding: nothing is drafted. F2 changes the mode.",)
+        if self.options.mode is Mode.AUTO and self.rounds:
+            return self._auto
         stats = self.stats
         if not stats.drafted and stats.rounds:
             repeats = self.options.mode is Mode.LOOKUP
-            return "Nothing repeats so far, so nothing is drafted." if repeats else "Nothing is drafted so far."
+            return ("Nothing repeats so far, so nothing is drafted." if repeats else "Nothing is drafted so far.",)
         if stats.drafted >= ENOUGH_DRAFTED and (speedup := stats.measured_speedup) is not None and speedup < 0.98:
-            return "Slower than plain decoding here: F2 changes the mode."
-        return ""
+            return ("Slower than plain decoding here: F2 changes the mode.",)
+        return ()
+
+    @property
+    def _auto(self) -> tuple[str, ...]:
+        """What auto mode uses and why, what it used before, and what it expected of it against what came of it."""
+        ended = self.ending is not None
+        source = self.rounds[-1].round.draft.source or str(Mode.PLAIN)
+        shares = ", ".join(f"{name} {rounds:,}" for name, rounds in self.uses.most_common())
+        sentences = [f"{source}{' at the end' if ended else ' now'}: {self.reason or 'no word on why yet'}"]
+        sentences.append(f"passes: {shares}")
+        report = self.ending.auto if isinstance(self.ending, GenerationDone) else None
+        measured = self.stats.measured_speedup
+        if report is not None and report.predicted_speedup is not None and measured is not None:
+            sentences.append(f"expected {report.predicted_speedup:.2f}x, measured {measured:.2f}x")
+        return tuple(sentences)

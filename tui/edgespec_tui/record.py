@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
 from edgespec.chat import Conversation
 from edgespec.engine.messages import Message, RoundDone
-from edgespec.types import Draft, Origin, Round, Verdict
+from edgespec.types import Draft, Judged, Origin, Round, RoundDetails, Verdict
 from edgespec_tui.text import one_line
 
 LONGEST_TITLE = 60
@@ -132,7 +133,28 @@ def _round_to_json(event: RoundDone) -> dict[str, Any]:
         "accepted": made.verdict.accepted, "next_token": made.verdict.next_token, "kind": str(made.verdict.kind),
         "tokens": list(made.tokens), "texts": list(event.texts), "draft_seconds": made.draft_seconds,
         "verify_seconds": made.verify_seconds, "overhead_seconds": made.overhead_seconds, "index": made.index,
+    } | ({} if event.details is None else {"details": _details_to_json(event.details)})  # fmt: skip
+
+
+def _details_to_json(details: RoundDetails) -> dict[str, Any]:
+    def of(opinion: Judged | None) -> list[float] | None:
+        return None if opinion is None else [round(opinion.probability, 6), opinion.rank]
+
+    return {
+        "emitted": [*map(of, details.emitted)], "drafted": [*map(of, details.drafted)],
+        "proposed": [None if each is None else round(each, 6) for each in details.proposed],
     }  # fmt: skip
+
+
+def _details_from_json(item: dict[str, Any]) -> RoundDetails:
+    def of(pair: Sequence[float]) -> Judged:
+        return Judged(float(pair[0]), int(pair[1]))
+
+    return RoundDetails(
+        tuple(of(pair) for pair in item["emitted"]),
+        tuple(None if pair is None else of(pair) for pair in item["drafted"]),
+        tuple(None if each is None else float(each) for each in item["proposed"]),
+    )
 
 
 def _round_from_json(item: dict[str, Any]) -> RoundDone:
@@ -149,7 +171,8 @@ def _round_from_json(item: dict[str, Any]) -> RoundDone:
     )
     if not len(texts) == len(made.tokens) >= made.verdict.accepted >= 0:
         raise ValueError("a round whose parts do not fit")
-    return RoundDone(0, made, texts, tuple(str(text) for text in item["rejected"]))
+    details = _details_from_json(item["details"]) if "details" in item else None
+    return RoundDone(0, made, texts, tuple(str(text) for text in item["rejected"]), details=details)
 
 
 def stats_to_json(stats: Any) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Event as Flag
 from threading import Thread
+from time import monotonic
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from textual.message import Message as AppMessage
@@ -28,6 +30,9 @@ from edgespec_tui.messages import ComparisonRefused, EngineReady, EngineRefused,
 if TYPE_CHECKING:
     from edgespec.compare import CompareEvent, ComparePlan
     from edgespec.engine.client import Engine
+
+PATIENCE = 3.0
+"""An engine that was told to stop this many seconds ago and has not is ended if it is told again."""
 
 Post = Callable[[AppMessage], object]
 T = TypeVar("T")
@@ -98,6 +103,8 @@ class Runner:
         self._engine: EngineLike | None = None
         self._reply = 0
         self._cancelled = 0
+        self._cancelled_at = 0.0
+        self._ended = False
         self._feed: Feed[tuple[int, Event]] = Feed(post)
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = Thread(target=self._work, name="engine", daemon=True)
@@ -131,20 +138,40 @@ class Runner:
         return feed
 
     def cancel(self) -> None:
-        """Stop the reply or comparison in progress, or the one about to start."""
-        self._cancelled = self._reply
+        """Stop the reply or comparison in progress, or the one about to start; if that did not help, end the engine."""
+        if self._cancelled != self._reply:
+            self._cancelled, self._cancelled_at = self._reply, monotonic()
+        elif monotonic() - self._cancelled_at > PATIENCE:
+            self.end_engine()
         if (engine := self._engine) is not None:
             engine.cancel()
+
+    def end_engine(self) -> None:
+        """Kill the engine's process: it loads too long, or obeys nothing. The next message or load starts it again.
+
+        An engine that still loads is known to nobody yet, so it is looked for among this process's children.
+        """
+        import psutil
+
+        self._ended = True
+        known = self.pid
+        with suppress(psutil.Error):
+            for child in psutil.Process().children():
+                if known is None or child.pid == known:
+                    child.kill()
 
     def take(self) -> list[tuple[int, Event]]:
         """All events of replies since the last call, each with its reply's number."""
         return self._feed.take()
 
     def close(self, timeout: float = 3.0) -> None:
-        """Stop the engine; give up waiting after `timeout` seconds, the process ends with the app anyway."""
+        """Stop the engine; if it does not end within `timeout` seconds, kill it."""
         self.cancel()
         self._jobs.put(None)
         self._thread.join(timeout)
+        if self._thread.is_alive():
+            self.end_engine()
+            self._thread.join(timeout)
 
     # On the engine's thread
 
@@ -159,9 +186,11 @@ class Runner:
             if self._engine is not None:
                 self._engine.close()
                 self._engine = None
+            self._ended = False
             self._engine = self._opener(options)
         except EdgeSpecError as error:
-            self._post(EngineRefused(options, error.message, error.hint))
+            message, hint = ("Loading was stopped.", "") if self._ended else (error.message, error.hint)
+            self._post(EngineRefused(options, message, hint))
         except Exception as error:
             self._post(EngineRefused(options, _unforeseen(error), ""))
         else:

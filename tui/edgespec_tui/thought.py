@@ -11,8 +11,8 @@ from edgespec.engine.messages import RoundDone
 from edgespec.types import Origin
 
 OPEN, CLOSE = "<think>", "</think>"
-Part = tuple[int, tuple[Origin, ...], tuple[str, ...], tuple[str, ...]]
-"""Index of a round, and of some of its tokens: origins, texts; what the round threw away."""
+Part = tuple[int, tuple[Origin, ...], tuple[str, ...], tuple[str, ...], int]
+"""Index of a round, and of some of its tokens: origins, texts; what the round threw away; the first one's place."""
 
 
 class Thought:
@@ -59,6 +59,6 @@ class Thought:
                 count += 1
             index, origins, texts = event.round.index, event.round.origins, event.texts
             if count:
-                yield True, (index, origins[:count], texts[:count], event.rejected)
+                yield True, (index, origins[:count], texts[:count], event.rejected, 0)
             if count < len(texts):
-                yield False, (index, origins[count:], texts[count:], event.rejected)
+                yield False, (index, origins[count:], texts[count:], event.rejected, count)

@@ -59,18 +59,20 @@ class ChatScreen(ChatReplies):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Dim what would do nothing now."""
         if action == "stop":
-            return self._exchange is not None
+            return self._exchange is not None or self._loading is not None
         if action == "again":
-            return self._exchange is None and bool(self._chat.turns)
+            return self._without_model or (self._exchange is None and bool(self._chat.turns))
         if action in ("edit", "new_chat", "copy_reply"):
             return True if self._exchange is None and self._chat.turns else None
         return True
 
     def action_stop(self) -> None:
-        """Stop the reply; what is there stays."""
-        if self._exchange is not None:
+        """Stop the reply, or the loading; what is there stays."""
+        if self._loading is not None:
+            self._app.runner.end_engine()
+        elif self._exchange is not None:
             self._app.runner.cancel()
-            self.query_one(Composer).hint("stopping")
+            self.query_one(Composer).hint("stopping; if it hangs, Esc once more ends the engine")
 
     def action_next_mode(self) -> None:
         """Go to the next mode that can run."""
@@ -98,8 +100,10 @@ class ChatScreen(ChatReplies):
         self.query_one(Composer).hint("marked tokens" if self._tokens_shown else "formatted text")
 
     async def action_again(self) -> None:
-        """Ask the last question once more."""
-        if (question := self._last_question) is not None:
+        """Ask the last question once more; without a model, load it once more."""
+        if self._without_model:
+            await self._start_loading()
+        elif (question := self._last_question) is not None:
             await self._take_back()
             await self._ask(question, question)
 

@@ -23,6 +23,7 @@ from edgespec_tui.widgets.note import Note
 from edgespec_tui.widgets.reply import Reply
 from edgespec_tui.widgets.stats_panel import StatsPanel
 from edgespec_tui.widgets.status_bar import StatusBar, model_name
+from edgespec_tui.widgets.token_line import TokenLine
 from edgespec_tui.widgets.too_small import TooSmall
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class ChatBase(Screen[None]):
         self._plain_step: float | None = None
         self._context_tokens: int | None = 0
         self._tokens_shown = True
+        self._wants_details = False
         self._thoughts_shown = False
         self._pacer = Pacer()
         self._panel_pacer = Pacer(fastest=0.4)
@@ -91,6 +93,7 @@ class ChatBase(Screen[None]):
         with Horizontal(id="main"):
             yield ConversationView()
             yield StatsPanel()
+        yield TokenLine()
         yield Composer()
         yield Footer(show_command_palette=False, compact=True)
         yield TooSmall()

@@ -42,6 +42,7 @@ class ChatLoading(ChatBase):
         self._show_context()
         self._loading = await self._view.note(f"{what}. You can write meanwhile.", "busy")
         self.query_one(StatusBar).show_text("loading")
+        self.refresh_bindings()
         self._app.runner.load(self._load)
 
     async def on_engine_ready(self, message: EngineReady) -> None:
@@ -92,7 +93,13 @@ class ChatLoading(ChatBase):
         else:
             self.query_one(StatusBar).show_text("no model")
             without = " F6, then N, goes on without the draft model." if self._load.draft is not None else ""
-            await self._view.note(f"No model is loaded. F6 lists models.{without}", "warning")
+            await self._view.note(f"No model is loaded. F5 tries again, F6 lists models.{without}", "warning")
+            self.refresh_bindings()
+
+    @property
+    def _without_model(self) -> bool:
+        """Is no model there and none on its way?"""
+        return self._loaded is None and self._loading is None
 
     async def _load_instead(self, load: LoadOptions, sentence: str) -> None:
         await self._view.note(sentence, "warning")

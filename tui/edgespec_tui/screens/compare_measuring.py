@@ -161,7 +161,7 @@ class CompareMeasuring(Screen[None]):
     def stop_measuring(self) -> None:
         """End it with what there is."""
         self._app.runner.cancel()
-        self._head("stopping")
+        self._head("stopping; if it hangs, Esc once more ends the engine")
 
     def on_events_waiting(self, message: EventsWaiting) -> None:
         """Draw seldom: what is drawn here is taken from the engine that is being measured."""

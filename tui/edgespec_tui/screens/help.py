@@ -30,6 +30,11 @@ KEYS: Rows = (
     ("Ctrl+R", "copy the last reply"),
     ("Ctrl+L", "copy the last block of code"),
     ("F10", "show or hide what a model thought before it answered"),
+    (
+        "F12",
+        "look into tokens: arrows move a cursor, a line tells what the models thought of each; where these figures "
+        "cost over 1% of the speed, they come with replies after the first F12",
+    ),
     ("Ctrl+G", "the last reply pass by pass: where each token came from"),
     ("/file PATH QUESTION", "ask about a text file"),
     ("Ctrl+O", "saved chats: open, rename, delete, export"),
@@ -51,6 +56,7 @@ MARKS: Rows = (
     ("dot behind", "bonus: the target's own token after a draft that was right to its end"),
     ("~struck through~", "thrown away: guessed wrong, not part of the text"),
     ("no mark", "plain: there was no guess"),
+    ("thin bar", "while F12 is on: a border between two passes"),
 )
 COMPARE: Rows = (
     ("Enter, F4", "start: each mode runs alone, in turns, from empty caches"),
@@ -77,6 +83,8 @@ FIGURES: Rows = (
     ("τ (tau)", "tokens per pass, corrected and bonus tokens included; 1.00 is no gain"),
     ("α (alpha)", "accepted / examined: how likely the next drafted token is right"),
     ("by position", "how often the first, second, third ... drafted token was kept"),
+    ("target 2.1%, rank 4", "F12: the target's probability of a token and its rank among all, before any sampling"),
+    ("draft model 61.0%", "F12: how probable the draft model found what it drafted"),
 )
 SECTIONS = (
     ("Keys", KEYS), ("Modes", MODES), ("Marks", MARKS), ("Figures", FIGURES), ("Compare (F4)", COMPARE),

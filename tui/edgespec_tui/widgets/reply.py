@@ -17,6 +17,7 @@ from edgespec_tui.thought import Part, Thought
 from edgespec_tui.widgets.stats_line import StatsLine
 from edgespec_tui.widgets.thought_view import ThoughtView
 from edgespec_tui.widgets.token_flow import TokenFlow
+from edgespec_tui.widgets.token_view import TokenView
 
 
 class Said(Vertical):
@@ -38,7 +39,7 @@ class Reply(Horizontal):
         self._thoughts = ThoughtView()
         self._tokens_shown = tokens_shown
         self._done = False
-        self._flow = TokenFlow()
+        self._flow = TokenView()
         self._line = StatsLine()
         self._markdown: Markdown | None = None
         self._tail = TokenFlow()
@@ -68,6 +69,11 @@ class Reply(Horizontal):
     def answer(self) -> str:
         """What it says, without thoughts."""
         return self._thought.answer
+
+    @property
+    def rounds(self) -> Sequence[RoundDone]:
+        """All rounds so far."""
+        return self._rounds
 
     def show_thoughts(self, shown: bool) -> None:
         """Open or close what the model thought."""
@@ -112,7 +118,7 @@ class Reply(Horizontal):
 
     def _place(self, rounds: Sequence[RoundDone]) -> None:
         """Add rounds to the thoughts if the model is thinking, else to the answer."""
-        parts: list[Part] = [(e.round.index, e.round.origins, e.texts, e.rejected) for e in rounds]
+        parts: list[Part] = [(e.round.index, e.round.origins, e.texts, e.rejected, 0) for e in rounds]
         if self._thought.open:
             self._thoughts.add(parts, running=True)
         else:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import wrap
 
 from textual.content import Content
 from textual.widgets import Static
 
 from edgespec.decoding.stats import GenerationStats
+from edgespec.engine.messages import DeviceMemory
 from edgespec_tui.figures import ENOUGH_DRAFTED, Pace
-from edgespec_tui.text import count, size
+from edgespec_tui.text import count, one_line, size
 from edgespec_tui.totals import Totals
 from edgespec_tui.widgets.token_flow import BONUS_DOT
 
 BAR = 17
+WIDTH = 36
+"""Cells of a line where the panel is narrowest."""
 Part = str | tuple[str, str]
 HEADING = "bold $text-primary"
 MUTED = "$foreground-muted"
@@ -24,15 +28,17 @@ class Figures:
     """What the panel shows; None where there is nothing yet.
 
     Attributes:
-        why: one sentence on why it is as fast as it is.
+        why: sentences on why it is as fast as it is.
         memory: bytes in use, and of the whole machine.
+        devices: the same of each device beside the processor.
     """
 
     stats: GenerationStats | None = None
     pace: Pace | None = None
-    why: str = ""
+    why: tuple[str, ...] = ()
     totals: Totals = Totals()  # noqa: RUF009 - frozen
     memory: tuple[int, int] | None = None
+    devices: tuple[DeviceMemory, ...] = ()
 
 
 class StatsPanel(Static):
@@ -69,20 +75,19 @@ def _sections(figures: Figures) -> list[tuple[int, list[Part]]]:
             ("  Speed and drafts appear here\n  with the first reply.\n", MUTED),
         ]
         return [(0, start), (1, _legend())]
-    why: list[Part] = ["\n", (figures.why, "italic"), "\n"] if figures.why else []
     return [
         (0, _speed(stats, figures.pace)),
         (1, _drafts(stats)),
         (3, _rounds(stats)),
         (5, _time(stats)),
-        (2, why),
+        (2, _why(figures.why)),
         (7, _chat(figures.totals)),
-        (6, _memory(figures.memory)),
+        (6, _memory(figures.memory, figures.devices)),
         (4, _legend()),
     ]
 
 
-def _lines(parts: list[Part], width: int = 36) -> int:
+def _lines(parts: list[Part], width: int = WIDTH) -> int:
     """How many lines they take; text that is not broken by hand wraps."""
     text = "".join(part if isinstance(part, str) else part[0] for part in parts)
     return sum(max(1, -(-len(line) // width)) for line in text.split("\n")[:-1])
@@ -99,11 +104,19 @@ def _chat(totals: Totals) -> list[Part]:
     ]
 
 
-def _memory(memory: tuple[int, int] | None) -> list[Part]:
+def _memory(memory: tuple[int, int] | None, devices: tuple[DeviceMemory, ...]) -> list[Part]:
     if memory is None:
         return []
-    used, whole = memory
-    return [("\nMEMORY\n", HEADING), f"  {size(used)} of {size(whole)}\n"]
+    rows = [("", *memory), *((each.name, each.used_bytes, each.total_bytes) for each in devices)]
+    lines = [f"  {size(used)} of {size(whole)}{f'  {one_line(name)}' if name else ''}\n" for name, used, whole in rows]
+    return [("\nMEMORY\n", HEADING), *lines]
+
+
+def _why(sentences: tuple[str, ...]) -> list[Part]:
+    if not sentences:
+        return []
+    lines = [line for sentence in sentences for line in wrap(sentence, WIDTH - 2)]
+    return [("\nWHY\n", HEADING), *((f"  {line}\n", "italic") for line in lines)]
 
 
 def _speed(stats: GenerationStats, pace: Pace | None) -> list[Part]:

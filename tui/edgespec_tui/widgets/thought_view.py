@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from edgespec_tui.text import count
 from edgespec_tui.thought import Part
-from edgespec_tui.widgets.token_flow import TokenFlow
+from edgespec_tui.widgets.token_view import TokenView
 
 
 class ThoughtView(Vertical):
@@ -22,7 +22,7 @@ class ThoughtView(Vertical):
     def __init__(self) -> None:
         super().__init__()
         self.tokens = 0
-        self._flow = TokenFlow()
+        self._flow = TokenView()
         self._running = False
         self._shown = False
 
