@@ -81,7 +81,7 @@ class CompareSetup(ModalScreen[CompareChoice | None]):
                     yield Static(Content(f"Modes, up to {MOST}; space: on or off"), classes="heading")
                     yield ModeList(self._offered, self._chosen, self._loaded.modes)
                     for name, value, words in (
-                        ("repeats", self._choice.repeats if self._choice else 3, "of each; 3 or more"),
+                        ("repeats", self._choice.repeats if self._choice else 3, "3 or more"),
                         ("tokens", self._choice.max_tokens if self._choice else 128, "at most a reply"),
                     ):
                         with Horizontal(classes="row"):

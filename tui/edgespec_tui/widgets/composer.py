@@ -24,7 +24,8 @@ class Composer(TextArea):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Send", key_display="⏎", priority=True, tooltip="Send the message"),
-        Binding("ctrl+u", "empty", "Empty", key_display="^u", tooltip="Empty the box; Ctrl+Z brings the text back"),
+        # Not in the footer, which is full at 80 columns: the box says it on its own edge while it holds a text.
+        Binding("ctrl+u", "empty", "Empty", show=False, tooltip="Empty the box; Ctrl+Z brings the text back"),
         Binding("ctrl+j,shift+enter,alt+enter", "newline", "New line", show=False, priority=True),
     ]
 
@@ -123,8 +124,9 @@ class Composer(TextArea):
             self.refresh_bindings()
 
     def _label(self) -> None:
-        label = self._hint
-        if not label and (length := self.document.end[0] + 1) and len(self.text) >= LONG:
-            n = len(self.text)
-            label = f"{count(length, 'line')}, {count(n, 'character')}, about {count(n // 4, 'token')}"
-        self.border_subtitle = Content(label)
+        label, n = self._hint, len(self.text)
+        if not label and n:
+            length = self.document.end[0] + 1
+            held = f"{count(length, 'line')}, {count(n, 'character')}, about {count(n // 4, 'token')}"
+            label = f"{held} · Ctrl+U empties" if n >= LONG else "Ctrl+U empties"
+        self.border_subtitle = Content.styled(label, "" if self._hint else "$foreground-muted")
