@@ -31,9 +31,12 @@ def calibrate(
 
     The target takes about `seconds`. The caches are left as they were. What a pass of a new width costs at first (a
     graph is built) is not counted: each is timed at its second go. Every width is timed in turn, then all of them
-    again, so that a disturbance does not hit one of them alone.
+    again, so that a disturbance does not hit one of them alone. Behind width 1 come those that were never measured:
+    with a slow model there is no time for all.
     """
-    sweeps = _time_widths(target, [width for width in WIDTHS if width <= target.max_batch], seconds, cancelled)
+    known = dict(costs.curve.points())
+    widths = sorted((w for w in WIDTHS if w <= target.max_batch), key=lambda w: (w != 1, w in known))
+    sweeps = _time_widths(target, widths, seconds, cancelled)
     if not sweeps:
         return False
     step = prompt_token = None

@@ -78,6 +78,13 @@ def test_a_slow_model_is_measured_at_the_most_telling_widths_only(clock: list[fl
     assert clock[0] < 3
 
 
+def test_a_slow_model_is_measured_at_the_other_widths_when_it_is_measured_again(clock: list[float]) -> None:
+    costs = CostModel()
+    for _ in range(len(WIDTHS)):
+        assert calibrate(costs, TimedSession(clock, 0.1), None, never)
+    assert {width for width, _ in costs.curve.points()} >= set(WIDTHS)
+
+
 def test_calibration_gives_way_to_a_command(clock: list[float]) -> None:
     target = TimedSession(clock, 0.001)
     assert not calibrate(CostModel(), target, None, lambda: target.passes > 3)
