@@ -79,3 +79,9 @@ def test_loading_again_closes_the_old_engine_first() -> None:
     runner.load(LOAD)
     runner.close()
     assert old.closed and new.closed and sum(isinstance(message, EngineReady) for message in posted) == 2
+
+
+def test_ending_the_engine_kills_nothing_but_a_child_of_this_process() -> None:
+    runner, _ = run(ScriptedEngine())  # it says that its process is this very one
+    finish(runner)
+    runner.end_engine()

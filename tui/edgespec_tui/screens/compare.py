@@ -70,10 +70,11 @@ class CompareScreen(CompareMeasuring):
         panes = self._panes()
         for score in self._scores:
             pane, run = panes[score.contestant], score.typical
-            count = run.steps_at(race.position)
-            pane.show(run.steps, count)
-            pane.running(count < len(run.steps))
             place = race.place(run)
+            # The last round's time and that of the whole run are two sums: rounded, either may be the larger one.
+            count = len(run.steps) if place is not None else run.steps_at(race.position)
+            pane.show(run.steps, count)
+            pane.running(place is None)
             done = "" if place is None else f" · {run.seconds:.1f} s" + (" · first" if place == 1 else "")
             rate = "" if score.decode is None else f"{score.decode.median:.1f} tok/s · "
             gain = f"  {score.ratio.median:.2f}x plain" if score.ratio is not None and score.contestant != PLAIN else ""

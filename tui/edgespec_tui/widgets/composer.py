@@ -58,7 +58,7 @@ class Composer(TextArea):
     def restore(self, text: str) -> None:
         """Put a text back that could not be sent, unless something else was written meanwhile."""
         if not self.text.strip():
-            self._fill(text)
+            self._fill(harmless(text))  # a saved chat may come from anywhere
 
     def hint(self, text: str) -> None:
         """Show a short remark on the box's edge until the text changes."""
