@@ -11,7 +11,7 @@ from edgespec.engine.messages import MAX_DRAFT_LENGTH, LoadOptions
 from edgespec_tui.blocks import code_blocks
 from edgespec_tui.modes import following, refusals
 from edgespec_tui.record import ChatRecord
-from edgespec_tui.screens.chat_replies import ChatReplies
+from edgespec_tui.screens.chat_tokens import ChatTokens
 from edgespec_tui.screens.chats import ChatsScreen
 from edgespec_tui.screens.compare import CompareScreen
 from edgespec_tui.screens.models import ModelsScreen
@@ -23,7 +23,7 @@ from edgespec_tui.widgets.reply import Reply
 from edgespec_tui.widgets.stats_panel import Figures, StatsPanel
 
 
-class ChatScreen(ChatReplies):
+class ChatScreen(ChatTokens):
     """One chat with one pair of models; what its keys do."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -32,8 +32,9 @@ class ChatScreen(ChatReplies):
         Binding("f2", "next_mode", "Mode", tooltip="Choose how drafts are made, from the next reply on"),
         Binding("f3", "toggle_tokens", "View", tooltip="Switch between marked tokens and formatted text"),
         Binding("f4", "compare", "Compare", tooltip="Race modes against each other on one prompt"),
-        Binding("f5", "again", "Again", tooltip="Answer the last message once more"),
+        Binding("f5", "again", "Again", show=False, tooltip="Answer the last message once more"),
         Binding("f6", "models", "Models", tooltip="Other models: on this disk, or to download"),
+        Binding("f12", "inspect", "Token", tooltip="Look into single tokens: probabilities, rank, origin, pass"),
         Binding("f7", "draft_length(-1)", "Shorter drafts", show=False, priority=True, tooltip="Draft fewer tokens"),
         Binding("f8", "draft_length(1)", "Longer drafts", show=False, priority=True, tooltip="Draft more tokens"),
         Binding("f9", "settings", "Settings", show=False, tooltip="System text, temperature, seed, longest reply"),
@@ -62,6 +63,8 @@ class ChatScreen(ChatReplies):
             return self._exchange is not None or self._loading is not None
         if action == "again":
             return self._without_model or (self._exchange is None and bool(self._chat.turns))
+        if action == "inspect":
+            return self._exchange is None and bool(self._chat.turns)
         if action in ("edit", "new_chat", "copy_reply"):
             return True if self._exchange is None and self._chat.turns else None
         return True
@@ -94,9 +97,9 @@ class ChatScreen(ChatReplies):
 
     async def action_toggle_tokens(self) -> None:
         """Switch every reply between marked tokens and Markdown."""
-        self._tokens_shown = not self._tokens_shown
-        for reply in self.query(Reply):
-            await reply.show_tokens(self._tokens_shown)
+        if self._inspected is not None:
+            self._stop_inspecting()
+        await self._show_tokens(not self._tokens_shown)
         self.query_one(Composer).hint("marked tokens" if self._tokens_shown else "formatted text")
 
     async def action_again(self) -> None:
