@@ -18,7 +18,7 @@ from edgespec_tui.widgets.download_bar import Rate
 from edgespec_tui.widgets.status_bar import StatusBar
 from scripted_engine import Opener, loaded, reply, words
 from stub_hub import StubHub, serve
-from test_chat_screen import box, chat, notes, ready, toasts
+from test_chat_screen import box, chat, notes, panel, ready, send, toasts
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 from tiny_gguf_bytes import model
@@ -201,10 +201,12 @@ async def test_a_draft_model_that_is_refused_is_left_out_if_that_is_allowed(
     async with app.run_test(size=(120, 40)) as pilot:
         await ready(pilot)
         assert error.message in notes(pilot) and "Going on without the draft model other" in notes(pilot)
-        assert "draft cannot run" in notes(pilot)
+        assert "draft cannot run: The draft model other was refused." in notes(pilot)
         status = pilot.app.screen.query_one(StatusBar)
         assert "lookup" in str(status.query_one("#mode", Static).render())
         assert "without other" in str(status.query_one("#models", Static).render())
+        await send(pilot, "hi")
+        assert "The draft model other was" in panel(pilot)
 
 
 async def test_a_draft_model_that_is_refused_is_not_left_out_unasked(make_app: MakeApp, disk: Path) -> None:

@@ -17,6 +17,7 @@ from edgespec_tui.exchange import Exchange
 from edgespec_tui.modes import label
 from edgespec_tui.pacer import Pacer
 from edgespec_tui.record import ChatRecord
+from edgespec_tui.text import one_line
 from edgespec_tui.widgets.composer import Composer
 from edgespec_tui.widgets.conversation import ConversationView
 from edgespec_tui.widgets.note import Note
@@ -101,6 +102,11 @@ class ChatBase(Screen[None]):
     @property
     def _view(self) -> ConversationView:
         return self.query_one(ConversationView)
+
+    @property
+    def _missing_draft(self) -> tuple[str, ...]:
+        """A sentence on the draft model that was asked for and refused; none if none was."""
+        return (f"The draft model {one_line(self._refused_draft)} was refused.",) if self._refused_draft else ()
 
     async def _tell(self, notice: str, kind: str, before: Reply | None = None) -> None:
         """Say a notice, once a chat."""

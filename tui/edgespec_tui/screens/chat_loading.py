@@ -64,6 +64,8 @@ class ChatLoading(ChatBase):
             self._loading = None
 
     async def _use(self, loaded: Loaded, before: Reply | None = None) -> None:
+        if self._missing_draft and loaded.modes.get(Mode.DRAFT):  # the engine was not asked for it this time
+            loaded = replace(loaded, modes={**loaded.modes, Mode.DRAFT: self._missing_draft[0]})
         self._loaded = loaded
         self.query_one(StatusBar).show_models(loaded, self._refused_draft)
         for notice in loaded.notices:

@@ -106,7 +106,7 @@ class ChatReplies(ChatLoading):
 
     def _show_figures(self, exchange: Exchange) -> None:
         figures = Figures(
-            exchange.stats, exchange.figures.pace, exchange.why, totals_of(self._chat),
+            exchange.stats, exchange.figures.pace, (*self._missing_draft, *exchange.why), totals_of(self._chat),
             memory.in_use(self._app.runner.pid), exchange.devices,
         )  # fmt: skip
         self.query_one(StatsPanel).show(figures)
