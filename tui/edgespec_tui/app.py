@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from functools import partial
 from time import monotonic
@@ -25,6 +26,19 @@ from edgespec_tui.widgets.status_bar import StatusBar
 
 QUIT_SECONDS = 2.0
 """Ctrl+C has to be pressed again within this time to quit: once is too easily done by mistake."""
+
+LOOK_SECONDS = 2.0
+"""How often to see whether the terminal is still there. Where no signal tells that it was closed (a container, nohup),
+the app would go on for ever, with the models in memory and one core busy reading nothing."""
+
+
+def has_terminal() -> bool:
+    """Is there a terminal behind the standard input?"""
+    try:
+        os.get_terminal_size(0)
+    except OSError:
+        return False
+    return True
 
 
 class EdgeSpecApp(App[None]):
@@ -66,6 +80,14 @@ class EdgeSpecApp(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         return self._chat
+
+    def on_mount(self) -> None:
+        if not self.is_headless and has_terminal():
+            self.set_interval(LOOK_SECONDS, self._leave_without_terminal)
+
+    def _leave_without_terminal(self) -> None:
+        if not has_terminal():
+            self.exit()
 
     def on_unmount(self) -> None:
         self.downloads.stop()
