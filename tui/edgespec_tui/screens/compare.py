@@ -125,13 +125,13 @@ class CompareScreen(CompareMeasuring):
     # Leaving
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Dim what would do nothing now."""
+        """Leave out what would do nothing now."""
         if action in ("play", "scrub", "speed"):
-            return True if self._race is not None else None
+            return self._race is not None
         if action == "export":
-            return True if self._comparison is not None else None
+            return self._comparison is not None
         if action in ("run", "setup"):
-            return None if self.measuring else True
+            return not self.measuring
         return True
 
     def action_export(self) -> None:
