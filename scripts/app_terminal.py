@@ -27,14 +27,15 @@ class TerminalError(Exception):
 class Terminal:
     """Starts a program in a terminal; whatever it draws is read at once, as a terminal does."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], keep: int = 4000) -> None:
+        """`keep` is how many bytes of what was drawn are kept, the last ones."""
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         self._child = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
         )
         os.close(slave)
-        self._last = b""
+        self._last, self._keep = b"", keep
         self.drawn = 0
         """Bytes drawn so far."""
 
@@ -79,6 +80,11 @@ class Terminal:
         self.keys("\x7f")
         return took
 
+    @property
+    def last(self) -> str:
+        """What was drawn last, with all its escape sequences."""
+        return self._last.decode("utf-8", "replace")
+
     def close(self) -> None:
         """Leave the app; end it if it does not."""
         if self._child.poll() is None:
@@ -101,7 +107,7 @@ class Terminal:
             except OSError:  # the program is gone
                 return False
             self.drawn += len(chunk)
-            self._last = (self._last + chunk)[-4000:]
+            self._last = (self._last + chunk)[-self._keep :]
             if enough(chunk):
                 return True
         return False
