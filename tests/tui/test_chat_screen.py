@@ -144,17 +144,26 @@ async def test_a_message_written_during_a_reply_stays_in_the_box(make_app: MakeA
         assert box(pilot).text == "more"
 
 
-async def test_enter_while_loading_keeps_the_text(make_app: MakeApp) -> None:
+async def test_enter_while_loading_sends_as_soon_as_the_model_is_ready(make_app: MakeApp) -> None:
     gate = Flag()
     app = make_app(gate=gate)
     async with app.run_test() as pilot:
         await pilot.press("h", "i", "enter")
         assert box(pilot).text == "hi" and "Loading" in notes(pilot)
         gate.set()
-        await ready(pilot)
-        assert "Loading" not in notes(pilot)
-        await pilot.press("enter")
         await until(pilot, lambda: app.engine.asked)
+        assert "Loading" not in notes(pilot) and not box(pilot).text
+
+
+async def test_a_text_changed_after_an_early_enter_is_not_sent(make_app: MakeApp) -> None:
+    gate = Flag()
+    app = make_app(gate=gate)
+    async with app.run_test() as pilot:
+        await pilot.press("h", "i", "enter", "!")
+        gate.set()
+        await ready(pilot)
+        await pilot.pause(0.1)
+        assert box(pilot).text == "hi!" and not app.engine.asked
 
 
 async def test_escape_stops_the_reply_and_a_second_one_does_nothing(make_app: MakeApp) -> None:

@@ -74,6 +74,7 @@ class ChatBase(Screen[None]):
         self._panel_pacer = Pacer(fastest=0.4)
         self._draw_timer: Timer | None = None
         self._loading: Note | None = None
+        self._sent_early: str | None = None  # a message for which Enter was pressed while the models were loading
 
     @property
     def replying(self) -> bool:

@@ -11,6 +11,7 @@ from edgespec_tui.messages import EngineReady, EngineRefused
 from edgespec_tui.modes import fallback
 from edgespec_tui.screens.chat_base import ChatBase
 from edgespec_tui.text import one_line, size
+from edgespec_tui.widgets.composer import Composer
 from edgespec_tui.widgets.reply import Reply
 from edgespec_tui.widgets.status_bar import StatusBar
 
@@ -57,6 +58,10 @@ class ChatLoading(ChatBase):
         await self._view.note(
             f"Ready in {message.loaded.load_seconds:.1f} s, {target.n_ctx:,} tokens of context. Enter sends, F1 helps."
         )
+        early, self._sent_early = self._sent_early, None
+        composer = self.query_one(Composer)
+        if early is not None and early == composer.text:
+            composer.action_submit()
 
     async def _loading_over(self) -> None:
         if self._loading is not None:
@@ -80,6 +85,7 @@ class ChatLoading(ChatBase):
         if message.load != self._load:
             return
         await self._loading_over()
+        self._sent_early = None
         await self._view.note(message.message, "error", message.hint)
         if self._never_loaded:
             self._never_loaded = message.message

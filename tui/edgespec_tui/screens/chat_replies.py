@@ -35,7 +35,10 @@ class ChatReplies(ChatLoading):
         if not message.text.strip():
             return
         composer = self.query_one(Composer)
-        if self._loaded is None:
+        if self._loading is not None:
+            self._sent_early = message.text
+            composer.hint("sent when the model is ready; change it to take it back")
+        elif self._loaded is None:
             composer.hint("no model is loaded yet")
         elif self._exchange is not None:
             composer.hint("a reply is running: Esc stops it")
