@@ -1,8 +1,8 @@
 """How long a cold `edgespec chat` takes until it shows the first key and the first token of a short prompt.
 
 Every repeat starts the app anew in a pseudo terminal, types a letter as soon as the message box is drawn, writes
-a prompt and presses Enter, whether the model is loaded or not. Times count from the start of the process. Two starts beforehand
-fill the file cache and let EdgeSpec measure what passes cost here, which it keeps.
+a prompt and presses Enter, whether the model is loaded or not. Times count from the start of the process. Two starts
+beforehand fill the file cache and let EdgeSpec measure what passes cost here, which it keeps.
 
     python scripts/bench_start.py [MODEL]
 """
