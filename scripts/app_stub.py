@@ -19,6 +19,7 @@ from time import perf_counter, sleep
 
 from edgespec.decoding.stats import StatsBuilder
 from edgespec.engine import messages as m
+from edgespec.engine import wire
 from edgespec.engine.frames import read_frame, write_frame
 from edgespec.types import Draft, FinishReason, Mode, Origin, Prefilled, Round, Verdict
 
@@ -86,7 +87,7 @@ class Stub:
     def _listen(self) -> None:
         with os.fdopen(os.dup(0), "rb") as commands:
             while (data := read_frame(commands)) is not None:
-                command = m.decode(data)
+                command = wire.decode(data)
                 if isinstance(command, m.Cancel):
                     self._cancelled = max(self._cancelled, command.id)
                 elif isinstance(command, m.Shutdown):
@@ -123,7 +124,7 @@ class Stub:
         )  # fmt: skip
 
     def _send(self, event: m.Event) -> None:
-        write_frame(self._out, m.encode(event))
+        write_frame(self._out, wire.encode(event))
 
 
 def _loaded() -> m.Loaded:

@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from typing import IO
 
 from edgespec.engine import messages as m
+from edgespec.engine import wire
 from edgespec.engine.frames import FrameError, read_frame, write_frame
 from edgespec.engine.generation import Generator
 from edgespec.engine.loading import Models, load_models
@@ -100,7 +101,7 @@ class Host:
         """Queue commands; act on those at once that must not wait for the work in hand."""
         try:
             while (data := read_frame(self._pipe_in)) is not None:
-                match m.decode(data):
+                match wire.decode(data):
                     case m.Cancel(number):
                         self._cancelled = max(self._cancelled, number)
                     case m.Shutdown() as command:
@@ -121,7 +122,7 @@ class Host:
         """Serialise and send events, so that the thread with the models need not."""
         try:
             while (event := self._events.get()) is not None:
-                write_frame(self._pipe_out, m.encode(event))
+                write_frame(self._pipe_out, wire.encode(event))
         except OSError:  # the parent is gone
             os._exit(0)
         except Exception:  # a mute engine would keep its parent waiting

@@ -1,32 +1,21 @@
-"""What crosses the pipe between client and host: commands down, events up.
-
-The parent trusts nothing that comes out of a process that runs native code on files from the internet, so messages
-are pickled plainly but unpickled through a list of known classes.
-"""
+"""What crosses the pipe between client and host: commands down, events up. See wire.py for how."""
 
 from __future__ import annotations
 
-import io
-import pickle
 from dataclasses import dataclass, field
-from typing import Any
 
 from edgespec import errors
-from edgespec.decoding.auto_report import AutoReport, Use
+from edgespec.decoding.auto_report import AutoReport
 from edgespec.decoding.sampling import SamplingParams
 from edgespec.decoding.stats import GenerationStats
 from edgespec.types import (
     AUTO_LAYERS,
-    Draft,
     FinishReason,
-    Judged,
     Mode,
-    Origin,
     Prefilled,
     Prefilling,
     Round,
     RoundDetails,
-    Verdict,
 )  # fmt: skip
 
 MAX_DRAFT_LENGTH = 32
@@ -315,31 +304,3 @@ Event = (
     Loaded | PrefillProgress | PrefillDone | RoundDone | Notice | GenerationDone | Examined | Measured | Failed
     | EngineLost
 )  # fmt: skip
-
-_KNOWN = {
-    (cls.__module__, cls.__qualname__): cls
-    for cls in (
-        Load, LoadOptions, Generate, GenerateOptions, Message, Examine, Cancel, Shutdown, SamplingParams,
-        GenerationStats, Loaded, ModelInfo, PrefillProgress, PrefillDone, RoundDone, Notice, GenerationDone, Examined,
-        Candidate, Failed, Mode, FinishReason, Origin, Draft, Verdict, Round, Prefilling, Prefilled,
-        AutoReport, Use, Measure, Measured, Judged, RoundDetails, DeviceMemory,
-    )
-}  # fmt: skip
-
-
-class _KnownClassesOnly(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        try:
-            return _KNOWN[module, name]
-        except KeyError:
-            raise pickle.UnpicklingError(f"{module}.{name} may not cross the engine's pipe") from None
-
-
-def encode(message: Command | Event) -> bytes:
-    """One message as bytes."""
-    return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-
-
-def decode(data: bytes) -> Any:
-    """The message in these bytes. Raises pickle.UnpicklingError for anything but a known class."""
-    return _KnownClassesOnly(io.BytesIO(data)).load()

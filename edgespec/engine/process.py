@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import IO, cast
 
 from edgespec.engine import messages as m
+from edgespec.engine import wire
 from edgespec.engine.frames import FrameError, read_frame, write_frame
 from edgespec.engine.logs import LOG_VARIABLE, last_lines, new_log_file
 from edgespec.errors import EngineError
@@ -93,7 +94,7 @@ class EngineProcess:
 
     def send(self, command: m.Command) -> None:
         """Send a command, or raise EngineError if it is too long. If the process is gone, the inboxes tell."""
-        data = m.encode(command)
+        data = wire.encode(command)
         with self._write:
             self._write_or_ignore(data)
 
@@ -102,7 +103,7 @@ class EngineProcess:
         if not self._write.acquire(timeout=timeout):
             return False
         try:
-            self._write_or_ignore(m.encode(command))
+            self._write_or_ignore(wire.encode(command))
         finally:
             self._write.release()
         return True
@@ -132,7 +133,7 @@ class EngineProcess:
         complaint = ""
         try:
             while (data := read_frame(self._stdout)) is not None:
-                self._deliver(m.decode(data))
+                self._deliver(wire.decode(data))
         except (FrameError, pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, OSError) as error:
             complaint = f"The engine sent something that is not a message: {error}"
             self._child.kill()

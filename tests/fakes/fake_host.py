@@ -24,6 +24,7 @@ from typing import Any
 
 from edgespec.decoding.stats import GenerationStats
 from edgespec.engine import messages as m
+from edgespec.engine import wire
 from edgespec.engine.frames import read_frame, write_frame
 from edgespec.types import Draft, FinishReason, Mode, Origin, Prefilled, Round, Verdict
 
@@ -157,7 +158,7 @@ class FakeHost:
     def listen(self) -> None:
         stdin = os.fdopen(os.dup(0), "rb")
         while (data := read_frame(stdin)) is not None:
-            command = m.decode(data)
+            command = wire.decode(data)
             if isinstance(command, m.Cancel):
                 with self.cancel:
                     self.cancelled = max(self.cancelled, command.id)
@@ -232,7 +233,7 @@ class FakeHost:
     def send(self, event: m.Event, number: int | None) -> None:
         if number is not None and not isinstance(event, m.Loaded | m.EngineLost):
             event = replace(event, id=number)
-        write_frame(self.stdout, m.encode(event))
+        write_frame(self.stdout, wire.encode(event))
 
 
 if __name__ == "__main__":

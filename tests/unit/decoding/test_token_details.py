@@ -16,6 +16,7 @@ from edgespec.decoding.drafters.none import NoDraft
 from edgespec.decoding.numpy_sampler import NumpySampler
 from edgespec.decoding.sampling import GreedySampler, Sampler, SamplingParams
 from edgespec.engine import messages as m
+from edgespec.engine import wire
 from edgespec.engine.details import Details, judge
 from edgespec.types import Origin, Round, RoundDetails
 
@@ -178,6 +179,6 @@ def test_whoever_decides_on_the_length_of_a_draft_still_does() -> None:
 def test_details_cross_the_pipe() -> None:
     reply, found = run(ScriptedDrafter(guessing), k=8, max_tokens=6)
     event = m.RoundDone(1, reply.rounds[0], ("a",), (), details=found[0])
-    assert m.decode(m.encode(event)) == event
+    assert wire.decode(wire.encode(event)) == event
     memory = m.DeviceMemory("GPU0", 1, 2)
-    assert m.decode(m.encode(memory)) == memory  # type: ignore[arg-type]
+    assert wire.decode(wire.encode(memory)) == memory  # type: ignore[arg-type]

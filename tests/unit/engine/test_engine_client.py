@@ -31,7 +31,7 @@ from fake_host import (
 )
 
 from edgespec import errors
-from edgespec.engine import client, frames, process
+from edgespec.engine import client, frames, process, wire
 from edgespec.engine import messages as m
 from edgespec.engine.client import Engine
 from edgespec.types import FinishReason, Mode
@@ -289,7 +289,7 @@ def test_closing_the_iterator_of_a_dead_engine_does_not_wait(tmp_path: Path) -> 
         frames.HEADER.pack(5) + b"hello",
         frames.HEADER.pack(0),
         frames.HEADER.pack(len(pickle.dumps({"a": 1}))) + pickle.dumps({"a": 1}),
-        frames.HEADER.pack(len(m.encode(m.Shutdown()))) + m.encode(m.Shutdown()),
+        frames.HEADER.pack(len(wire.encode(m.Shutdown()))) + wire.encode(m.Shutdown()),
     ],
     ids=["text", "absurd length", "no pickle", "empty", "no message", "a command"],
 )
@@ -308,7 +308,7 @@ class Foreign:
 def test_a_class_that_is_no_message_is_refused_not_built(tmp_path: Path) -> None:
     data = pickle.dumps(Foreign())
     with pytest.raises(pickle.UnpicklingError, match="may not cross"):
-        m.decode(data)
+        wire.decode(data)
     with started(tmp_path, replies=[[raw(frames.HEADER.pack(len(data)) + data), wait_for_cancel()]]) as engine:
         event = last(engine.generate("hello"))
     assert isinstance(event, m.EngineLost) and "may not cross" in event.log[-1]
