@@ -129,9 +129,11 @@ class Drafting:
         if options.draft_sampling and options.sampling.temperature > 0:
             sampler, rng = make_sampler(draft.model.vocab, options.sampling), _generator(options.sampling)
             prime(sampler, prompt)
+        target = self._models.target
         self.model = ModelDrafter(
-            draft.session, sampler=sampler, rng=rng, cancelled=cancelled, n_vocab=self._models.target.session.n_vocab
-        )
+            draft.session, sampler=sampler, rng=rng, cancelled=cancelled, n_vocab=target.session.n_vocab,
+            is_eog=target.model.vocab.is_eog,
+        )  # fmt: skip
         return self.model
 
 

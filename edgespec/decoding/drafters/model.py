@@ -41,6 +41,7 @@ class ModelDrafter:
         rng: random numbers of the drafts, of their own so that drafting does not move the target's.
         cancelled: looked at while catching up on a long context.
         n_vocab: size of the target's vocabulary; a draft ends with the first token beyond it.
+        is_eog: does a token end a reply? It ends a draft too: nothing behind it could be accepted.
     """
 
     name = "draft"
@@ -57,6 +58,7 @@ class ModelDrafter:
         rng: np.random.Generator | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         n_vocab: int | None = None,
+        is_eog: Callable[[int], bool] = lambda token: False,
     ) -> None:
         if sampler is not None and not sampler.greedy and rng is None:
             raise ValueError("sampled drafts need a random number generator")
@@ -65,6 +67,7 @@ class ModelDrafter:
         self._rng = rng
         self._cancelled = cancelled
         self._n_vocab = session.n_vocab if n_vocab is None else n_vocab
+        self._is_eog = is_eog
         self._base = 0
         self._drafted = 0
         self._accepted = 0
@@ -118,6 +121,10 @@ class ModelDrafter:
         """The target may have a few tokens more than the draft model; behind one of them nothing can be drafted."""
         return max(tokens, default=0) < self._session.n_vocab
 
+    def _is_last(self, token: int) -> bool:
+        """Can nothing follow this token in a draft?"""
+        return token >= self._n_vocab or self._is_eog(token)
+
     def _catch_up(self, context: Sequence[int]) -> NDArray[np.float32]:
         """Evaluate what the cache lacks of `context`; return the logits behind its last token."""
         session = self._session
@@ -146,13 +153,13 @@ class ModelDrafter:
             after_hit = best == token
 
     def _likeliest(self, row: NDArray[np.float32], limit: int) -> tuple[list[int], None]:
-        decode, n_vocab, go_on = self._session.decode, self._n_vocab, self.go_on
+        decode, go_on = self._session.decode, self.go_on
         tokens: list[int] = []
         while True:
             token = int(row.argmax())
             tokens.append(token)
             more = go_on is None or go_on(token, top_probability(row, token))
-            if not more or len(tokens) == limit or token >= n_vocab:
+            if not more or len(tokens) == limit or self._is_last(token):
                 return tokens, None
             row = decode([token])[-1]
 
@@ -168,7 +175,7 @@ class ModelDrafter:
             token = draw(laws[-1], self._rng)
             tokens.append(token)
             more = self.go_on is None or self.go_on(token, probability(laws[-1], token))
-            if not more or len(tokens) == limit or token >= self._n_vocab:
+            if not more or len(tokens) == limit or self._is_last(token):
                 return tokens, tuple(laws)
             sampler.accept(token)
             row = self._session.decode([token])[-1]

@@ -205,6 +205,14 @@ def test_a_draft_vocabulary_larger_than_the_targets_is_cut():
     assert reply.tokens == [4, 5, 6, 7]
 
 
+def test_nothing_is_drafted_behind_the_end_of_a_reply():
+    draft = FakeSession(scripted_logits([4, 5, 6, 7, 8], 3, V), V)
+    drafter = ModelDrafter(draft, is_eog=lambda token: token == 6)
+    drafter.begin([1, 2, 3])
+    assert drafter.propose([1, 2, 3], 8).tokens == (4, 5, 6)  # the loop leaves the last one out
+    assert len(draft.decoded) == 3
+
+
 def test_a_token_that_the_draft_model_does_not_have_ends_drafting_without_harm():
     script = [4, 5, V - 1, 6, 7, 8, 9]
     draft = FakeSession(scripted_logits([4, 5, 6], 3, V - 1), V - 1)
