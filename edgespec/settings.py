@@ -177,7 +177,7 @@ class Settings:
         None, "Layers of the draft model to put on a GPU. Default: chosen with --gpu-layers.", all=ALL_LAYERS
     )
     draft_sampling: bool = _switch("Draw drafts at random from the draft model, instead of its likeliest tokens.")
-    min_ngram: int = _number(3, "Lookup: fewest tokens that must match.", 1, 64)
+    min_ngram: int = _number(3, "Lookup: fewest tokens that must match. Auto measures what that is worth.", 1, 64)
     max_ngram: int = _number(16, "Lookup: most tokens that are compared.", 1, 64)
     safe_mode: bool = _switch("Load without repacked weights, for machines where those kernels crash.")
     allow_fallback: bool = _switch("If the mode or draft model cannot be used, say so and go on without.")

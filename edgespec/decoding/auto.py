@@ -60,7 +60,7 @@ class AutoDrafter:
         acceptance: how often drafts were right; updated by every round.
         model: the draft model, if there is one.
         lookup: may drafts be copied from the context?
-        min_ngram: shortest match that may suggest a draft.
+        min_ngram: shortest match that may suggest a draft. One token is enough: what matches are worth is measured.
         longest: longest draft.
     """
 
@@ -73,7 +73,7 @@ class AutoDrafter:
         *,
         model: ModelDrafter | None = None,
         lookup: SuffixIndex | None = None,
-        min_ngram: int = 3,
+        min_ngram: int = 1,
         longest: int = 32,
     ) -> None:
         self.costs, self.acceptance = costs, acceptance

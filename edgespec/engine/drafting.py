@@ -111,7 +111,6 @@ class Drafting:
             self._knowledge.acceptance(f"temperature {params.temperature:.1f}, {drawn}"),
             model=self._model(options, prompt, cancelled) if modes[Mode.DRAFT] is None else None,
             lookup=self._index[1] if modes[Mode.LOOKUP] is None else None,
-            min_ngram=options.min_ngram,
             longest=m.MAX_DRAFT_LENGTH,
         )
 
