@@ -95,7 +95,7 @@ async def test_a_draft_model_of_another_family_is_refused_in_words_and_the_chat_
     demo_model: Path, gemma_model: Path
 ) -> None:
     load = LoadOptions(str(demo_model), str(gemma_model), n_ctx=512, threads=1)
-    app = EdgeSpecApp(load, GenerateOptions(mode=Mode.DRAFT, max_tokens=4))
+    app = EdgeSpecApp(load, GenerateOptions(mode=Mode.DRAFT, max_tokens=4), allow_fallback=True)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "Ready" in notes(pilot), tries=20_000)
         assert "vocabularies" in notes(pilot) and "Going on without the draft model" in notes(pilot)
