@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgespec.engine import loading
+from edgespec.engine import loading, open_model
 from edgespec.engine import messages as m
 from edgespec.llama.library import library
 from edgespec.models.shards import CheckedModel
@@ -20,10 +20,10 @@ def test_layers_asked_onto_a_device_that_is_not_there_do_not_lengthen_prompt_pas
 ) -> None:
     if library().supports_gpu_offload:
         pytest.skip("This machine has a device for them.")
-    monkeypatch.setattr(loading, "CPU_OPERATIONS_PER_PASS", 1)
+    monkeypatch.setattr(open_model, "CPU_OPERATIONS_PER_PASS", 1)
     models = loading.load_models(m.LoadOptions(str(tiny_target), gpu_layers=-1, threads=1))
     try:
-        assert models.target.session.chunk == loading.SHORTEST_CHUNK
+        assert models.target.session.chunk == open_model.SHORTEST_CHUNK
     finally:
         models.close()
 
