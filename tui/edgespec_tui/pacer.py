@@ -16,7 +16,7 @@ class Pacer:
     def __init__(
         self,
         *,
-        share: float = 0.08,
+        share: float = 0.05,
         fastest: float = 1 / 8,
         slowest: float = 2.0,
         clock: Callable[[], float] = monotonic,
