@@ -155,6 +155,15 @@ async def test_enter_while_loading_sends_as_soon_as_the_model_is_ready(make_app:
         assert "Loading" not in notes(pilot) and not box(pilot).text
 
 
+async def test_keys_typed_in_a_burst_keep_their_order(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        for key, character in (("x", "x"), ("y", "y"), ("backspace", "\x7f"), ("left", None), ("Q", "Q")):
+            app.post_message(events.Key(key, character))
+        await until(pilot, lambda: box(pilot).text == "Qx")
+
+
 async def test_a_text_changed_after_an_early_enter_is_not_sent(make_app: MakeApp) -> None:
     gate = Flag()
     app = make_app(gate=gate)

@@ -49,6 +49,16 @@ class Composer(TextArea):
         self._hint = self._hinted = ""
         self._filled = False
 
+    async def _on_key(self, event: events.Key) -> None:
+        # Left to Textual, a key with a binding travels up to the app first, and characters typed behind it overtake it.
+        if event.is_printable:
+            return
+        for binding in self._bindings.key_to_bindings.get(event.key, ()):
+            if not binding.priority and await self.app.run_action(binding.action, default_namespace=self):
+                event.stop()
+                event.prevent_default()
+                return
+
     def remember(self, text: str) -> None:
         """Keep a sent message for the up key, and empty the box."""
         self._sent.append(text)
