@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from edgespec.decoding.cost import ASSUMED_SLOPE, Curve
-from edgespec.types import Mode
+from edgespec.types import LARGEST_DRAFT_SHARE, Mode
 from edgespec.work import WARM, Work, at_temperature
 
 LONGEST = 16
@@ -20,8 +20,6 @@ WORTH_IT = 1.05
 """Speed-up below which advice is not to bother."""
 SHORT_REPLY = 16
 """Replies below this many tokens are over before drafting has paid."""
-LARGEST_DRAFT_SHARE = 1 / 8
-"""A draft model larger than this part of its target rarely gains."""
 DEVICE_SLOPE = 0.05
 """Assumed cost of every further token of a pass on a graphics device, which has arithmetic to spare."""
 

@@ -18,6 +18,8 @@ ALL_LAYERS = -1
 """Every layer on the device."""
 AUTO_LAYERS = -2
 """As many layers on the device as fit there."""
+LARGEST_DRAFT_SHARE = 1 / 8
+"""A draft model that costs more than this share of its target, or has more than this of its size, rarely gains."""
 
 
 class Mode(StrEnum):

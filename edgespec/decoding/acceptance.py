@@ -52,7 +52,7 @@ class Acceptance:
         else:
             self.first.record(self.confidence.index(confidence))
 
-    def heard(self, confidence: float, hit: bool, *, after_hit: bool) -> None:
+    def heard(self, confidence: float, hit: bool, after_hit: bool) -> None:
         """What the draft model would have said, had it been asked, was compared with what the target said.
 
         Args:

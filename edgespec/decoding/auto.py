@@ -91,7 +91,7 @@ class AutoDrafter:
         self._steps = self._behind = 0
         if model is not None:
             model.go_on = self._go_on
-            model.heard = self._heard
+            model.heard = acceptance.heard
 
     def begin(self, context: Sequence[int]) -> None:
         self.acceptance.forget_reply()
@@ -241,9 +241,6 @@ class AutoDrafter:
         draft = model.propose(context, plan.limit)
         self._steps = len(draft.tokens)
         return draft if model.sampled else Draft(draft.tokens[: extension.length], None, DRAFT)
-
-    def _heard(self, confidence: float, hit: bool, after_hit: bool) -> None:
-        self.acceptance.heard(confidence, hit, after_hit=after_hit)
 
     def _go_on(self, token: int, probability: float) -> bool:
         extension = self._extension

@@ -18,8 +18,6 @@ KEPT = 0.97
 
 FAST = 0.95
 """How much a reply's earlier observations still count at the next one, for shares."""
-FADE = 0.97
-"""How much they count after a token about which nothing is known."""
 LONG_RUN_WEIGHT = 3.0
 """Observations of this reply that what was learned in earlier ones counts for."""
 
@@ -208,7 +206,7 @@ class Shares:
 
     def fade(self, tokens: int) -> None:
         """Nothing was observed for so many tokens."""
-        kept = FADE**tokens
+        kept = KEPT**tokens
         self._counts = [kept * count for count in self._counts]
         self._update()
 

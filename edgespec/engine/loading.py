@@ -14,10 +14,7 @@ from edgespec.llama.library import library
 from edgespec.llama.session import LlamaSession
 from edgespec.models.pair import check_pair
 from edgespec.models.shards import CheckedModel, check_file
-from edgespec.types import Mode
-
-LARGEST_DRAFT_SHARE = 1 / 8
-"""A draft model that costs more than this share of its target rarely gains."""
+from edgespec.types import LARGEST_DRAFT_SHARE, Mode
 
 MOST_HEARD = 16
 """Tokens for which a draft model that catches up can say what it would have drafted: rows of its longest pass."""

@@ -8,15 +8,7 @@ from edgespec import errors
 from edgespec.decoding.auto_report import AutoReport
 from edgespec.decoding.sampling import SamplingParams
 from edgespec.decoding.stats import GenerationStats
-from edgespec.types import (
-    AUTO_LAYERS,
-    FinishReason,
-    Mode,
-    Prefilled,
-    Prefilling,
-    Round,
-    RoundDetails,
-)  # fmt: skip
+from edgespec.types import AUTO_LAYERS, FinishReason, Mode, Prefilled, Prefilling, Round, RoundDetails
 
 MAX_DRAFT_LENGTH = 32
 """Longest draft a round may have: the target context reserves this many rows of logits, plus one."""
