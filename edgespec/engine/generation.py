@@ -77,8 +77,8 @@ class Generator:
                 case Prefilled():
                     reply.prefilled(event)
                 case Finished(reason):
+                    self.drafting.remember(drafter)  # before anybody hears of the end and ends this process
                     reply.finish(reason, self._plain_step(reply, prompt, cancelled))
-        self.drafting.remember(drafter)
 
     def forget(self) -> None:
         """Forget what earlier replies left behind: cached tokens of both models, the lookup index."""
