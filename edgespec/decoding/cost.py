@@ -197,7 +197,7 @@ class Curve:
         if width == 1:
             return
         self._samples.setdefault(width, deque(maxlen=SAMPLES)).append(value)
-        self._known[width] = median(self._samples[width])
+        self._known[width] = max(1.0, median(self._samples[width]))  # less is a disturbed measurement
         self._table.clear()
 
     def copy(self) -> Curve:

@@ -78,6 +78,20 @@ def test_a_slow_model_is_measured_at_the_most_telling_widths_only(clock: list[fl
     assert clock[0] < 3
 
 
+def test_a_disturbance_of_the_pass_that_all_are_compared_with_does_not_make_drafts_look_cheap(
+    clock: list[float],
+) -> None:
+    class Disturbed(TimedSession):
+        def decode(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+            if self.passes == 1:  # the first that counts
+                clock[0] += 0.02
+            return super().decode(tokens)
+
+    costs = CostModel()
+    assert calibrate(costs, Disturbed(clock, 0.005), None, never)
+    assert all(costs.v(width) == pytest.approx(1 + 0.25 * (width - 1), rel=0.05) for width in (2, 4, 8, 16))
+
+
 def test_a_slow_model_is_measured_at_the_other_widths_when_it_is_measured_again(clock: list[float]) -> None:
     costs = CostModel()
     for _ in range(len(WIDTHS)):
