@@ -41,7 +41,7 @@ def setup_of(options: LoadOptions, target: MemoryShape) -> Setup:
     """How the engine will load them, as the estimate wants it; AUTO_LAYERS count as all. Raises SettingsError."""
     for kind in (options.cache_type_k, options.cache_type_v, options.draft_cache_type):
         if kind and kind not in fit.CACHE_TYPE_BYTES:
-            raise SettingsError(f"There is no cache type {kind!r}.", "Use f16, q8_0 or q4_0.")
+            raise SettingsError(f"There is no cache type {kind!r}.", "Use f16, bf16, q8_0 or q4_0.")
     trained = target.context_length or LARGEST_DEFAULT_CONTEXT
     layers = ALL_LAYERS if options.gpu_layers == AUTO_LAYERS else options.gpu_layers
     own = options.draft_gpu_layers

@@ -30,6 +30,8 @@ from peer_report import table
 from peer_runners import Job, PeerError, Prompt, ServerRunner
 from peer_settings import SERVER, Setting, all_settings
 
+from edgespec.settings import CACHE_TYPES
+
 LIMIT = 150 * 2**20
 """How far above llama-server is allowed."""
 MODES = {"plain": "none", "lookup": "none", "draft": "draft", "auto": "draft"}
@@ -197,8 +199,8 @@ def report(ours: dict[str, Peak], theirs: dict[str, Peak], counterparts: dict[st
 @click.option("--ctx", type=click.IntRange(64), default=4096)
 @click.option("--threads", type=click.IntRange(0), default=0, help="0 takes the physical cores.")
 @click.option("--gpu-layers", type=click.IntRange(0), default=0)
-@click.option("--cache-type-k", type=click.Choice(["f16", "q8_0", "q4_0"]), default="f16")
-@click.option("--cache-type-v", type=click.Choice(["f16", "q8_0", "q4_0"]), default="f16")
+@click.option("--cache-type-k", type=click.Choice(CACHE_TYPES), default="f16")
+@click.option("--cache-type-v", type=click.Choice(CACHE_TYPES), default="f16")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the result here.")
 def main(
     peers: Path, target: Path, draft: Path | None, modes: tuple[str, ...], prompt: str, tokens: int, draft_length: int,

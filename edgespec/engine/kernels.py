@@ -9,8 +9,10 @@ their logits agree bit for bit and greedy replies are equal in every mode. Three
   (Q4_1 among others). What was not tried counts as if it did not agree.
 - **The tiled kernel** for other k-quants, from 8 rows up (ggml-cpu/tiled), moves logits as much.
 - **Attention split over the context** (use_split_kv_path in ggml-cpu/ops.cpp): with several threads and more than 256
-  tokens of context a pass of one token adds up in another order than wider ones. There is no switch for it: this one
-  stays, and words that are nearly as likely may come out differently there. With one thread it changes nothing.
+  tokens of context a pass of one token adds up in another order than wider ones. There is no switch for it, but values
+  cached as bf16 (`--cache-type-v bf16`) are never split, and reading a prompt then takes up to three times as long
+  (docs/benchmarks.md). So f16 is the default, this one stays, and words that are nearly as likely may come out
+  differently there. With one thread it changes nothing.
 
 EXACT does without the first two; FAST takes all that llama.cpp has, at the price of replies that may differ between
 modes by more than ties. The draft model is always loaded fast: its numbers decide how much is accepted, never what is

@@ -28,7 +28,7 @@ class LoadOptions:
         gpu_layers: layers to offload; ALL_LAYERS, or AUTO_LAYERS for as many as fit, at the expense of the draft
             model's context, cache and place first.
         threads: 0 takes the number of physical cores.
-        cache_type_k, cache_type_v: element type of the KV cache: f16, q8_0 or q4_0.
+        cache_type_k, cache_type_v: element type of the KV cache: f16, bf16, q8_0 or q4_0.
         flash_attention: auto, on or off.
         kernels: exact, so that passes of every width compute alike, or fast; see engine/kernels.py.
         safe_mode: load without repacked weights, for machines where those kernels crash.

@@ -16,6 +16,8 @@ from edgespec.models.units import format_size
 
 CACHE_TYPE_BYTES = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "q8_0": 34 / 32, "q5_1": 24 / 32, "q5_0": 22 / 32,
                     "q4_1": 20 / 32, "q4_0": 18 / 32}  # fmt: skip
+FULL_WIDTH = ("f16", "bf16")
+"""Cache types that q8_0 would halve."""
 TARGET_ROWS = 33
 """Rows of logits a target reserves: the longest draft and one more."""
 PROCESS = 66_000_000
@@ -198,7 +200,7 @@ def _steps(
         if short < (setup.draft_n_ctx or setup.n_ctx):
             setup = replace(setup, draft_n_ctx=short)
             yield f"A context of {short:,} tokens for the draft model (`--draft-ctx {short}`)", setup, True
-        if (setup.draft_cache_type or setup.cache_type_k) == "f16":
+        if (setup.draft_cache_type or setup.cache_type_k) in FULL_WIDTH:
             setup = replace(setup, draft_cache_type="q8_0")
             yield "A q8_0 cache for the draft model (`--draft-cache-type q8_0`)", setup, True
         if setup.draft_gpu_layers:
@@ -214,7 +216,7 @@ def _steps(
         if n_ctx < setup.n_ctx:
             setup = replace(setup, n_ctx=n_ctx)
             yield f"A context of {n_ctx:,} tokens (`--ctx {n_ctx}`)", setup, False
-    if setup.cache_type_k == "f16":
+    if setup.cache_type_k in FULL_WIDTH:
         setup = replace(setup, cache_type_k="q8_0", cache_type_v="q8_0")
         yield "A q8_0 cache (`--cache-type-k q8_0 --cache-type-v q8_0`)", setup, False
 
