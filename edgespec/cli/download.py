@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from edgespec.models.registry import Pair, Registry
 
 TASKS = ("chat", "code", "reasoning", "test")
+WIDE = 110
+"""Columns of a terminal from which the table names licences too; whoever downloads is told in any case."""
 
 
 @click.command("download")
@@ -89,17 +91,22 @@ def _print_table(rows: Sequence[Row], registry: Registry) -> None:
 
     from edgespec.models.units import format_size
 
+    console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 140)
+    wide = console.width >= WIDE
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("pair", "for", "size", "needs", "fits", "here", "licence", "drafts with"):
-        table.add_column(name, justify="right" if name in ("size", "needs") else "left", overflow="fold")
+    # Ids are there to be copied: no line ends inside one.
+    for name in ("pair", "for", "size", "needs"):
+        table.add_column(name, justify="right" if name in ("size", "needs") else "left", no_wrap=True)
+    for name in ("fits", "here", *(["licence"] if wide else []), "drafts with"):
+        table.add_column(name, overflow="fold")
     for row in rows:
         pair = row.pair
         licences = [registry.licence(name) for name in pair.licences]
         licence = ", ".join(f"{found.id}{' (ask)' if found.ask else ''}" for found in licences)
         sizes = [format_size(size) if size else "?" for size in (pair.size, row.needs)]
         fits = f"{row.fits}" if pair.status != "experimental" else f"{row.fits} (experimental)"
-        table.add_row(pair.id, " ".join(pair.task), *sizes, fits, str(row.here), licence, row.drafts_with)
-    console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else 140)
+        shown = [licence] if wide else []
+        table.add_row(pair.id, " ".join(pair.task), *sizes, fits, str(row.here), *shown, row.drafts_with)
     console.print(table)
 
 

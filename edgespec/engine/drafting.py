@@ -123,7 +123,7 @@ class Drafting:
     def _model(self, options: m.GenerateOptions, prompt: Sequence[int], cancelled: Callable[[], bool]) -> ModelDrafter:
         draft = self._models.draft
         if draft is None:
-            raise ModeError("No draft model was given.", "Give one with --draft, or use --mode lookup.")
+            raise ModeError("No draft model is loaded.", "Give one with --draft, or use --mode lookup.")
         sampler = rng = None
         if options.draft_sampling and options.sampling.temperature > 0:
             sampler, rng = make_sampler(draft.model.vocab, options.sampling), _generator(options.sampling)

@@ -19,7 +19,7 @@ from edgespec.types import LARGEST_DRAFT_SHARE, Mode
 MOST_HEARD = 16
 """Tokens for which a draft model that catches up can say what it would have drafted: rows of its longest pass."""
 
-NO_DRAFT_MODEL = "No draft model was given."
+NO_DRAFT_MODEL = "No draft model is loaded."
 TARGET_CANNOT_GO_BACK = "This model's memory cannot go back, so nothing can be drafted for it."
 DRAFT_CANNOT_GO_BACK = "The draft model's memory cannot go back far enough to take rejected tokens out again."
 

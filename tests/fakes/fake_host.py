@@ -115,7 +115,7 @@ def loaded(**changes: Any) -> m.Loaded:
     """A target without a draft model."""
     model = m.ModelInfo("t.gguf", "Fake 1B", "llama", 10**9, 6 * 10**8, 1000, 4096, 4096, True, True)
     modes = {
-        Mode.PLAIN: None, Mode.LOOKUP: None, Mode.DRAFT: "No draft model was given.", Mode.AUTO: None
+        Mode.PLAIN: None, Mode.LOOKUP: None, Mode.DRAFT: "No draft model is loaded.", Mode.AUTO: None
     }  # fmt: skip
     event = m.Loaded(model, None, modes, threads=2, safe_mode=False, library="fake 0.0", load_seconds=0.5)
     return replace(event, **changes)

@@ -205,7 +205,7 @@ def test_conversations_that_cannot_be_answered_are_refused(engine: Engine, messa
 
 def test_draft_mode_without_a_draft_model_is_refused_with_a_sentence(tiny_target: Path) -> None:
     with opened(tiny_target) as engine:
-        assert engine.loaded.modes[Mode.DRAFT] == "No draft model was given."
+        assert engine.loaded.modes[Mode.DRAFT] == "No draft model is loaded."
         event = failure(engine, mode=Mode.DRAFT)
         assert isinstance(event.to_error(), errors.ModeError)
         assert "--draft" in event.hint

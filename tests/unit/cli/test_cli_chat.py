@@ -65,7 +65,7 @@ def test_new_forgets_the_turns_but_not_the_system_text(cli: Cli, scripted: Scrip
 def test_a_mode_that_cannot_run_is_refused_with_its_reason(cli: Cli, scripted: Scripted, model: str) -> None:
     scripted(load=[send(loaded())], replies=[[echo()]])
     result = chat(cli, model, "/mode draft", "/mode warp", "/length 33", "/length x", "/nonsense", "Hi")
-    assert "Mode draft cannot run: No draft model was given." in result.err
+    assert "Mode draft cannot run: No draft model is loaded." in result.err
     assert "there are plain, lookup, draft, auto" in result.err
     assert result.err.count("from 0 to 32") == 2
     assert "no command /nonsense" in result.err

@@ -17,6 +17,7 @@ from edgespec.errors import EdgeSpecError
 from edgespec_tui.archive import Archive
 from edgespec_tui.record import ChatRecord
 from edgespec_tui.text import count, one_line
+from edgespec_tui.widgets.line_input import LineInput
 
 EMPTY = "No saved chats yet. Every chat is saved as it goes on."
 
@@ -44,7 +45,7 @@ class ChatsScreen(ModalScreen[ChatRecord | None]):
         with Vertical(id="chats"):
             yield Static(Content("Chats: Enter opens one"), classes="heading")
             yield OptionList(markup=False)
-            yield Input(id="title", placeholder="New title", compact=True)
+            yield LineInput(id="title", placeholder="New title", compact=True)
             yield Static("", id="remark")
         yield Footer(show_command_palette=False, compact=True)
 

@@ -17,6 +17,7 @@ from edgespec.engine.messages import MAX_DRAFT_LENGTH, Loaded
 from edgespec.prompts import OWN, Prompt, built_in_prompts
 from edgespec.types import Mode
 from edgespec_tui.text import one_line
+from edgespec_tui.widgets.line_input import LineInput
 from edgespec_tui.widgets.mode_list import ModeList
 
 MOST = 4
@@ -86,7 +87,7 @@ class CompareSetup(ModalScreen[CompareChoice | None]):
                     ):
                         with Horizontal(classes="row"):
                             yield Static(Content(name.capitalize()), classes="name")
-                            yield Input(str(value), id=name, compact=True, select_on_focus=True, type="integer")
+                            yield LineInput(str(value), id=name, compact=True, select_on_focus=True, type="integer")
                             yield Static(Content(words), classes="meaning")
             yield TextArea("", id="text", read_only=True, highlight_cursor_line=False, tab_behavior="focus")
             yield Static("", id="remark")

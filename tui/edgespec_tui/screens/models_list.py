@@ -23,6 +23,7 @@ from edgespec_tui.screens.chat_base import HEIGHTS, WIDTHS
 from edgespec_tui.shelf import HEADS, Choice, Entry, Opinion, Shelf, judge
 from edgespec_tui.text import clean, one_line
 from edgespec_tui.widgets.download_bar import DownloadBar
+from edgespec_tui.widgets.line_input import LineInput
 from edgespec_tui.widgets.too_small import TooSmall
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class ModelsList(Screen[LoadOptions | None]):
 
     def compose(self) -> ComposeResult:
         yield Static(Content("Models  looking at this disk ..."), id="title")
-        yield Input(placeholder="words that a line must contain; ⏎ goes to the list, Esc shows all", id="filter")
+        yield LineInput(placeholder="words that a line must contain; ⏎ goes to the list, Esc shows all", id="filter")
         yield Static("", id="heads")
         yield OptionList(id="models", markup=False, compact=True)
         yield Static("", id="detail")

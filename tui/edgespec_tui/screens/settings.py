@@ -14,6 +14,7 @@ from textual.widgets import Footer, Input, Static, TextArea
 
 from edgespec.engine.messages import GenerateOptions
 from edgespec.settings import RULES
+from edgespec_tui.widgets.line_input import LineInput
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed")
 LENGTHS = ("max_tokens", "draft_length")
@@ -62,7 +63,7 @@ class SettingsScreen(ModalScreen[Choices | None]):
     def _field(self, name: str) -> ComposeResult:
         with Horizontal(classes="row"):
             yield Static(Content(name.replace("_", " ")), classes="name")
-            yield Input(self._value(name), id=name, compact=True, select_on_focus=True)
+            yield LineInput(self._value(name), id=name, compact=True, select_on_focus=True)
             yield Static(Content(RULES[name].summary), id=f"{name}-note", classes="meaning")
 
     def _value(self, name: str) -> str:

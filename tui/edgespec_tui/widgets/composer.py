@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from edgespec_tui.text import count, harmless
+from edgespec_tui.widgets.line_input import run_own_binding
 
 LONG = 2_000
 """From this many characters on the box says how much it holds."""
@@ -50,14 +51,7 @@ class Composer(TextArea):
         self._filled = False
 
     async def _on_key(self, event: events.Key) -> None:
-        # Left to Textual, a key with a binding travels up to the app first, and characters typed behind it overtake it.
-        if event.is_printable:
-            return
-        for binding in self._bindings.key_to_bindings.get(event.key, ()):
-            if not binding.priority and await self.app.run_action(binding.action, default_namespace=self):
-                event.stop()
-                event.prevent_default()
-                return
+        await run_own_binding(self, event)
 
     def remember(self, text: str) -> None:
         """Keep a sent message for the up key, and empty the box."""
