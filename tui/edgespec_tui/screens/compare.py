@@ -37,14 +37,14 @@ class CompareScreen(CompareMeasuring):
     """The replay, and what the keys do."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "play", "Play", key_display="space", tooltip="Play, pause, or play again"),
-        Binding("left", "scrub(-1)", "Scrub", key_display="←→", priority=True, tooltip="Earlier in the replay"),
+        Binding("space", "play", "Play", key_display="␣", tooltip="Play, pause, or play again"),
+        Binding("left", "scrub(-1)", "Seek", key_display="←→", priority=True, tooltip="Earlier in the replay"),
         Binding("right", "scrub(1)", "Forward", show=False, priority=True, tooltip="Later in the replay"),
         Binding("home", "scrub(-100)", "To the start", show=False, priority=True, tooltip="To the start of the replay"),
         Binding("end", "scrub(100)", "To the end", show=False, priority=True, tooltip="To the end of the replay"),
         Binding("s", "speed", "Speed", tooltip="Replay slower or faster"),
         Binding("r", "run", "Again", tooltip="Measure the same once more"),
-        Binding("p,f4", "setup", "Choose", key_display="p", tooltip="Choose another prompt or other modes"),
+        Binding("p,f4", "setup", "Pick", key_display="p", tooltip="Choose another prompt or other modes"),
         Binding("e", "export", "Export", tooltip="Write JSON and Markdown into the current folder"),
         Binding("f1", "app.help", "Help", tooltip="Keys, marks and figures explained"),
         Binding("escape", "back", "Back", key_display="esc", tooltip="Stop measuring, or go back to the chat"),
