@@ -76,7 +76,7 @@ def test_the_end_of_a_turn_inside_a_draft_ends_the_reply_and_leaves_nothing_behi
     rounds, done = events_of(engine, TURNS, replace(options, mode=mode))
     assert done.reason is plain.reason is FinishReason.STOP
     assert (done.text, done.tokens) == (plain.text, plain.tokens)
-    assert any(event.round.draft.tokens for event in rounds)
+    assert mode is Mode.AUTO or any(event.round.draft.tokens for event in rounds)  # auto goes by the clock
     assert not any(mark in done.text for mark in ("<|im_", "user\n"))
     following = two_turns(engine, replace(options, mode=mode))[1]
     assert (following.stats.cached_tokens, following.tokens) == (expected.stats.cached_tokens, expected.tokens)
